@@ -40,7 +40,7 @@ class StepRecord:
     recall_skipped: int = 0
     """Retrievals left out because the encoder or the memory did not answer."""
     execution_s: float = 0.0
-    """Local execution only: without action selection, preliminary thought and completion check (appendix A)."""
+    """Local execution only: without action selection, preliminary thought and check (appendix A)."""
     duration_s: float = 0.0
     """The whole step."""
     key_text: str = ""

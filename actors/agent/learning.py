@@ -1,0 +1,69 @@
+"""What an agent learns from verdicts: success counts, and trajectories that wait for theirs. Pure."""
+
+from collections.abc import Sequence
+
+from actors.config import AgentSettings
+from actors.routing.quality import Counts, SuccessEstimates
+from actors.task import AgentId, StepRecord, Task, TaskId
+from retrieval.api import Trajectory
+
+
+def trajectory_of(task: Task, position: int, step: StepRecord) -> Trajectory:
+    """The demonstration that the step at `position` of the task's trail becomes."""
+    return Trajectory(
+        trajectory_id=f"{task.task_id}:{position}",
+        task_type=task.task_type,
+        key_text=step.key_text,
+        text=step.demonstration,
+        duration_s=step.execution_s,
+    )
+
+
+def earned(agent: AgentId, task: Task) -> list[Trajectory]:
+    """What `agent` may remember of a task that turned out right: its own steps."""
+    return [
+        trajectory_of(task, position, step)
+        for position, step in enumerate(task.steps)
+        if step.agent == agent and step.kind != "failed"
+    ]
+
+
+class Learning:
+    """Counts and pending trajectories of one agent. A task is credited once, however often the verdict comes."""
+
+    def __init__(self, types: int, settings: AgentSettings) -> None:
+        self.estimates = SuccessEstimates(types, settings.quality)
+        self.frozen = False
+        self._pending_limit = settings.memory.pending_limit
+        self._pending: dict[TaskId, list[Trajectory]] = {}
+        self._credited: set[TaskId] = set()
+
+    def worked(self, task: Task, position: int) -> int:
+        """Keeps the trajectory of the step just done until its verdict; returns how many were dropped."""
+        if self.frozen:
+            return 0
+        mine = self._pending.setdefault(task.task_id, [])
+        mine.append(trajectory_of(task, position, task.steps[position]))
+        dropped = 0
+        while len(self._pending) > self._pending_limit:
+            dropped += len(self._pending.pop(next(iter(self._pending))))
+        return dropped
+
+    def credit(self, task_id: TaskId, type_index: int, *, success: bool) -> list[Trajectory]:
+        """Counts a verdict; returns the trajectories that it confirms. Nothing while frozen."""
+        pending = self._pending.pop(task_id, [])
+        if self.frozen or task_id in self._credited:
+            return []
+        self._credited.add(task_id)
+        self.estimates.credit(type_index, success=success)
+        return pending if success else []
+
+    def freeze(self, *, frozen: bool) -> None:
+        """Starts or ends a phase in which nothing is learned; a verdict that is still out is forfeited."""
+        self.frozen = frozen
+        if frozen:
+            self._pending.clear()
+
+    def restore(self, counts: Counts, credited: Sequence[TaskId]) -> None:
+        self.estimates.restore(counts.successes_T, counts.failures_T)
+        self._credited.update(credited)

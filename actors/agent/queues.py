@@ -1,0 +1,75 @@
+"""One FIFO queue for each task type (DEALS section 3.1). Pure."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from actors.routing.scores import Floats
+from actors.task import Task, TaskId, TaskType
+
+
+def aged(task: Task, by_s: float) -> Task:
+    """The task, `by_s` seconds later."""
+    if by_s <= 0:
+        return task
+    remaining_s = None if task.remaining_s is None else task.remaining_s - by_s
+    return replace(task, age_s=task.age_s + by_s, remaining_s=remaining_s)
+
+
+class TypedQueues:
+    """Waiting tasks by type, each with the time at which it was queued."""
+
+    def __init__(self, types: Sequence[TaskType]) -> None:
+        self._types = tuple(types)
+        self.index: dict[str, int] = {name: c for c, name in enumerate(self._types)}
+        self._queues: list[deque[tuple[float, Task]]] = [deque() for _ in self._types]
+        self.waiting_T: Floats = np.zeros(len(self._types))
+        """Tasks by type, shape (T,); changed in place."""
+        self._total = 0
+
+    def __len__(self) -> int:
+        return self._total
+
+    def push(self, task: Task, now_s: float) -> None:
+        """To the end of its type's queue. The type must be one of ours."""
+        self._add(task, now_s, at_front=False)
+
+    def push_front(self, task: Task, now_s: float) -> None:
+        """Back to the head of its type's queue, after a hand-over that failed."""
+        self._add(task, now_s, at_front=True)
+
+    def pop_longest(self, now_s: float) -> Task:
+        """The oldest task of the longest queue; ties go to the first type (appendix A). Needs one task."""
+        c = int(self.waiting_T.argmax())
+        queued_at_s, task = self._queues[c].popleft()
+        self._count(c, -1)
+        return aged(task, now_s - queued_at_s)
+
+    def remove(self, task_id: TaskId, now_s: float) -> Task | None:
+        """Takes one task out, wherever it waits; None if it is not here."""
+        for c, queue in enumerate(self._queues):
+            for position, (queued_at_s, task) in enumerate(queue):
+                if task.task_id == task_id:
+                    del queue[position]
+                    self._count(c, -1)
+                    return aged(task, now_s - queued_at_s)
+        return None
+
+    def waiting(self) -> tuple[int, ...]:
+        """Tasks by type, as plain numbers."""
+        return tuple(len(queue) for queue in self._queues)
+
+    def tasks(self) -> list[Task]:
+        """All waiting tasks, by type and then oldest first."""
+        return [task for queue in self._queues for _, task in queue]
+
+    def _add(self, task: Task, now_s: float, *, at_front: bool) -> None:
+        c = self.index[task.task_type]
+        (self._queues[c].appendleft if at_front else self._queues[c].append)((now_s, task))
+        self._count(c, 1)
+
+    def _count(self, c: int, by: int) -> None:
+        self.waiting_T[c] += by
+        self._total += by

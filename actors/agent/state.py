@@ -1,0 +1,385 @@
+"""The state of one agent: `handle(event, now_s, rng) -> commands`. Pure; nothing else changes it.
+
+The same code runs on Ray, in one process and in tests. It never awaits, reads no clock and draws no chance of
+its own, so a recorded list of (event, now, rng state) gives the same commands again.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from actors.agent.duplicates import SeenMessages
+from actors.agent.events import (
+    Abort,
+    Command,
+    Delivered,
+    Event,
+    Execute,
+    Executed,
+    Note,
+    Received,
+    Remember,
+    Restore,
+    Send,
+    Undelivered,
+    Wake,
+    Woken,
+)
+from actors.agent.learning import Learning
+from actors.agent.queues import TypedQueues
+from actors.agent.slots import Held, Slots
+from actors.config import AgentSettings
+from actors.mechanism import (
+    Dispatched,
+    ForwardTo,
+    Keep,
+    LocalView,
+    Mechanism,
+    MechanismEvent,
+    PeerSaid,
+    SetTimer,
+    Tell,
+    TimerFired,
+)
+from actors.messages import (
+    Address,
+    AgentView,
+    Body,
+    Cancel,
+    Credit,
+    Envelope,
+    Forward,
+    Gossip,
+    MechanismBody,
+    Report,
+    SetPhase,
+    Submit,
+    about,
+    agent_address,
+)
+from actors.metrics import ArrivalRecord, CountRecord, DecisionRecord, ExecutionRecord, QueueRecord
+from actors.routing.view import NeighbourTable
+from actors.task import AgentId, Outcome, ProgressPart, Task, TaskId, TaskType
+
+GOSSIP = "gossip"
+MECHANISM = "mechanism:"
+"""Prefix of the mechanism's own timers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentIdentity:
+    """Who an agent is in its graph: what differs from one agent of a plan to the next."""
+
+    agent: AgentId
+    epoch: int
+    """Incarnation of the process that holds the state."""
+    types: tuple[TaskType, ...]
+    out_neighbours: tuple[AgentId, ...]
+    in_neighbours: tuple[AgentId, ...]
+    slots: int
+    intake: Address
+
+
+class AgentState:
+    """One agent's queues, slots, views and learned estimates."""
+
+    def __init__(self, identity: AgentIdentity, settings: AgentSettings, mechanism: Mechanism) -> None:
+        self.identity = identity
+        self._settings = settings
+        self._mechanism = mechanism
+        self._queues = TypedQueues(identity.types)
+        self._slots = Slots(identity.slots)
+        self.learning = Learning(len(identity.types), settings)
+        prior = settings.quality
+        prior_quality = prior.prior_successes / (prior.prior_successes + prior.prior_failures)
+        self._neighbours = NeighbourTable(identity.out_neighbours, len(identity.types), prior_quality)
+        self._unreachable: frozenset[AgentId] = frozenset()
+        self._phase = SetPhase(phase="start", quality_weight=0.0, frozen=False)
+        self._seen = SeenMessages()
+        self._sequences: dict[Address, int] = {}
+        self._view_version = 0
+        self._told: tuple[object, ...] = ()
+        self._told_at_s = -np.inf
+        self._gossip_timer = False
+        self._cancelled: set[TaskId] = set()
+
+    def handle(self, event: Event, now_s: float, rng: np.random.Generator) -> list[Command]:
+        """Takes one event in; returns what is to be done, in order. `now_s` never goes back."""
+        commands = self._take(event, now_s, rng)
+        commands += self._dispatch(now_s, rng)
+        commands += self._gossip(now_s)
+        return commands
+
+    def view(self) -> AgentView:
+        """This agent as its neighbours shall see it."""
+        self._view_version += 1
+        return AgentView(
+            agent=self.identity.agent,
+            version=self._view_version,
+            epoch=self.identity.epoch,
+            waiting_T=self._queues.waiting(),
+            quality_T=tuple(self.learning.estimates.quality_T.tolist()),
+            in_service=len(self._slots),
+            slots=self._slots.capacity,
+        )
+
+    def held(self) -> list[Task]:
+        """Every task in a queue or a slot."""
+        return self._queues.tasks() + self._slots.tasks()
+
+    # Events
+
+    def _take(self, event: Event, now_s: float, rng: np.random.Generator) -> list[Command]:
+        match event:
+            case Received(envelope=envelope):
+                return self._receive(envelope, now_s, rng)
+            case Executed():
+                return self._executed(event, now_s)
+            case Delivered(task_id=task_id, to=to, view=view):
+                self._slots.release(task_id, now_s)
+                self._heard(to, view, now_s)
+                return []
+            case Undelivered(task_id=task_id, to=to):
+                self._unreachable |= {to}
+                task = self._slots.release(task_id, now_s)
+                if task_id in self._cancelled:
+                    return [self._give_up(task)]
+                self._queues.push_front(task, now_s)
+                return [self._arrived(task, "returned", agent_address(to))]
+            case Woken(key=key) if key == GOSSIP:
+                self._gossip_timer = False
+                return []
+            case Woken(key=key):
+                return self._consult(TimerFired(key=key.removeprefix(MECHANISM)), now_s, rng)
+            case Restore(counts=counts, credited=credited):
+                self.learning.restore(counts, credited)
+                return []
+
+    def _receive(self, envelope: Envelope, now_s: float, rng: np.random.Generator) -> list[Command]:
+        body = envelope.body
+        if isinstance(body, Gossip):  # versions order these; they need no other guard
+            self._heard(body.view.agent, body.view, now_s)
+            return []
+        if not self._seen.first_time(envelope):
+            return [self._count("duplicate message")]
+        match body:
+            case Submit(task=task):
+                return self._enqueue(task, "submitted", envelope.sender, now_s)
+            case Forward(task=task, view=view):
+                self._heard(view.agent, view, now_s)
+                return self._enqueue(task, "forwarded", envelope.sender, now_s)
+            case Credit(task_id=task_id, task_type=task_type, success=success):
+                index = self._queues.index[task_type]
+                confirmed = self.learning.credit(task_id, index, success=success)
+                return [Remember(trajectory=trajectory) for trajectory in confirmed]
+            case SetPhase():
+                self._phase = body
+                self.learning.freeze(frozen=body.frozen)
+                self._told = ()  # neighbours hear of the new phase's estimates at once
+                return []
+            case Cancel(task_id=task_id):
+                return self._cancel(task_id, now_s)
+            case MechanismBody():
+                sender = AgentId(int(envelope.sender.removeprefix("agent:")))
+                return self._consult(PeerSaid(sender=sender, body=body), now_s, rng)
+            case _:
+                return [self._count(f"unexpected message {type(body).__name__}")]
+
+    def _enqueue(
+        self, task: Task, how: Literal["submitted", "forwarded"], sender: Address, now_s: float
+    ) -> list[Command]:
+        if task.task_type not in self._queues.index:
+            known = ", ".join(self.identity.types)
+            return [self._report(task, error=f"unknown task type {task.task_type!r}; this plan has: {known}")]
+        self._queues.push(task, now_s)
+        return [self._arrived(task, how, sender)]
+
+    def _executed(self, event: Executed, now_s: float) -> list[Command]:
+        task, record = self._slots.release(event.task_id, now_s), event.result.record
+        task = replace(task, steps=(*task.steps, record))
+        commands: list[Command] = [self._execution_note(task)]
+        if record.kind == "failed":
+            cancelled = event.task_id in self._cancelled
+            return [*commands, self._give_up(task) if cancelled else self._report(task, error=record.result)]
+        if dropped := self.learning.worked(task, len(task.steps) - 1):
+            commands += [self._count("pending trajectory dropped")] * dropped
+        if event.result.answer is not None:
+            return [*commands, self._report(task, answer=event.result.answer)]
+        return commands + self._split(task, now_s)
+
+    def _split(self, task: Task, now_s: float) -> list[Command]:
+        """The unfinished rest goes back to the local queue; hops and previous agent start anew."""
+        if task.task_id in self._cancelled:
+            return [self._give_up(task)]
+        done = task.steps[-1]
+        part = ProgressPart(agent=done.agent, part=done.part, result=done.result)
+        task = replace(task, progress=(*task.progress, part), hops=0, previous=None)
+        self._queues.push(task, now_s)
+        return [self._arrived(task, "split", agent_address(self.identity.agent))]
+
+    def _cancel(self, task_id: TaskId, now_s: float) -> list[Command]:
+        if (task := self._queues.remove(task_id, now_s)) is not None:
+            return [self._give_up(task)]
+        held = self._slots.get(task_id)
+        if held is None:
+            return [self._count("cancel for a task that is not here")]
+        self._cancelled.add(task_id)
+        return [Abort(task_id=task_id)] if held.doing == "executing" else []
+
+    # Dispatch and routing
+
+    def _dispatch(self, now_s: float, rng: np.random.Generator) -> list[Command]:
+        """Fills free slots from the longest queue, as long as there is one of each."""
+        commands: list[Command] = []
+        while self._slots.free and len(self._queues):
+            task = self._queues.pop_longest(now_s)
+            if task.remaining_s is not None and task.remaining_s <= 0:
+                commands.append(self._report(task, error="deadline passed before the task was executed"))
+                continue
+            self._slots.hold(Held(task=task, since_s=now_s, doing="routing"))
+            commands += self._consult(Dispatched(task=task), now_s, rng)
+        return commands
+
+    def _consult(self, event: MechanismEvent, now_s: float, rng: np.random.Generator) -> list[Command]:
+        view = LocalView(
+            agent=self.identity.agent,
+            type_index=self._queues.index,
+            waiting_T=self._queues.waiting_T,
+            quality_T=self.learning.estimates.quality_T,
+            slots=self._slots.capacity,
+            in_service=len(self._slots),
+            neighbours=self._neighbours,
+            quality_weight=self._phase.quality_weight,
+            unreachable=self._unreachable,
+        )
+        commands: list[Command] = []
+        for answer in self._mechanism.on_event(event, view, now_s, rng):
+            match answer:
+                case Keep() | ForwardTo():
+                    commands += self._settle(answer, now_s)
+                case Tell(to=to, body=body):
+                    commands.append(self._send(agent_address(to), body))
+                case SetTimer(key=key, after_s=after_s):
+                    commands.append(Wake(key=MECHANISM + key, after_s=after_s))
+        return commands
+
+    def _settle(self, answer: Keep | ForwardTo, now_s: float) -> list[Command]:
+        """Carries a mechanism's decision on one task out."""
+        held = self._slots.get(answer.task_id)
+        if held is None or held.doing != "routing":
+            return [self._count("decision on a task that is not being routed")]
+        task = self._slots.release(answer.task_id, now_s)
+        if task.task_id in self._cancelled:
+            return [self._give_up(task)]
+        note = self._decision_note(task, answer)
+        if isinstance(answer, Keep):
+            self._slots.hold(Held(task=task, since_s=now_s, doing="executing"))
+            return [note, Execute(task=task)]
+        handed = replace(task, hops=task.hops + 1, forwards=task.forwards + 1, previous=self.identity.agent)
+        # The task as it was stays here until the receiver has it.
+        self._slots.hold(Held(task=task, since_s=now_s, doing="handing over", to=answer.to))
+        return [note, self._send(agent_address(answer.to), Forward(task=handed, view=self.view()), handed)]
+
+    # Views
+
+    def _heard(self, agent: AgentId, view: AgentView | None, now_s: float) -> None:
+        self._unreachable -= {agent}
+        if view is not None:
+            self._neighbours.merge(view, now_s)
+
+    def _gossip(self, now_s: float) -> list[Command]:
+        """Tells the in-neighbours of a change, at most once an interval."""
+        view = (self._queues.waiting(), len(self._slots), self.learning.estimates.counts())
+        if view == self._told:
+            return []
+        due_s = self._told_at_s + self._settings.gossip_interval_s
+        if now_s < due_s:
+            if self._gossip_timer:
+                return []
+            self._gossip_timer = True
+            return [Wake(key=GOSSIP, after_s=due_s - now_s)]
+        self._told, self._told_at_s = view, now_s
+        fresh = self.view()
+        note = QueueRecord(
+            agent=self.identity.agent,
+            phase=self._phase.phase,
+            waiting_T=fresh.waiting_T,
+            in_service=fresh.in_service,
+            quality_T=fresh.quality_T,
+        )
+        body = Gossip(view=fresh)
+        sends = [self._send(agent_address(to), body) for to in self.identity.in_neighbours]
+        return [Note(record=note), *sends]
+
+    # Messages and notes
+
+    def _send(self, to: Address, body: Body, task: Task | None = None) -> Send:
+        sequence = self._sequences.get(to, 0)
+        self._sequences[to] = sequence + 1
+        sender = agent_address(self.identity.agent)
+        envelope = about(task, sender=sender, epoch=self.identity.epoch, sequence=sequence, body=body)
+        return Send(to=to, envelope=envelope)
+
+    def _report(self, task: Task, *, answer: str | None = None, error: str | None = None) -> Send:
+        self._cancelled.discard(task.task_id)
+        outcome = Outcome(task=task, finisher=self.identity.agent, answer=answer, error=error)
+        return self._send(self.identity.intake, Report(outcome=outcome), task)
+
+    def _give_up(self, task: Task) -> Send:
+        return self._report(task, error="cancelled")
+
+    def _count(self, what: str) -> Note:
+        return Note(record=CountRecord(agent=self.identity.agent, phase=self._phase.phase, what=what))
+
+    def _arrived(
+        self, task: Task, how: Literal["submitted", "forwarded", "split", "returned"], sender: Address
+    ) -> Note:
+        return Note(
+            record=ArrivalRecord(
+                agent=self.identity.agent,
+                task_id=task.task_id,
+                task_type=task.task_type,
+                phase=self._phase.phase,
+                how=how,
+                sender=sender,
+            )
+        )
+
+    def _decision_note(self, task: Task, answer: Keep | ForwardTo) -> Note:
+        c = self._queues.index[task.task_type]
+        return Note(
+            record=DecisionRecord(
+                agent=self.identity.agent,
+                task_id=task.task_id,
+                task_type=task.task_type,
+                phase=self._phase.phase,
+                chosen=answer.to if isinstance(answer, ForwardTo) else None,
+                reason=answer.reason,
+                waiting=int(self._queues.waiting_T[c]) + 1,
+                quality=float(self.learning.estimates.quality_T[c]),
+                candidates=answer.candidates,
+                hops=task.hops,
+                task_age_s=task.age_s,
+            )
+        )
+
+    def _execution_note(self, task: Task) -> Note:
+        step = task.steps[-1]
+        return Note(
+            record=ExecutionRecord(
+                agent=self.identity.agent,
+                task_id=task.task_id,
+                task_type=task.task_type,
+                phase=self._phase.phase,
+                kind=step.kind,
+                duration_s=step.duration_s,
+                execution_s=step.execution_s,
+                prompt_tokens=sum(call.prompt_tokens for call in step.calls),
+                completion_tokens=sum(call.completion_tokens for call in step.calls),
+                calls=len(step.calls),
+                dropped_demonstrations=sum(call.dropped_demonstrations for call in step.calls),
+                fallbacks=sum(bool(call.fallback) for call in step.calls),
+                recall_skipped=step.recall_skipped,
+            )
+        )

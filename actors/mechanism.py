@@ -1,0 +1,105 @@
+"""How a task finds its agent: the seam that every mechanism fills. Pure.
+
+An agent takes a task from its longest queue into a free slot and tells its mechanism (`Dispatched`). The
+mechanism answers, at once or after talking to its peers, with exactly one `Keep` or `ForwardTo` for it; the
+task holds its slot until then.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from actors.messages import MechanismBody
+from actors.metrics import Candidate
+from actors.routing.scores import Floats
+from actors.routing.view import NeighbourTable
+from actors.task import AgentId, Task, TaskId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalView:
+    """What a mechanism may read of its own agent: local information only (DEALS section 3.2). Axis T follows
+    the plan's task types."""
+
+    agent: AgentId
+    type_index: dict[str, int]
+    waiting_T: Floats
+    """Queued tasks by type; a task that is being routed is no longer among them."""
+    quality_T: Floats
+    slots: int
+    in_service: int
+    neighbours: NeighbourTable
+    quality_weight: float
+    """V of the current phase."""
+    unreachable: frozenset[AgentId]
+    """Neighbours for which a hand-over has failed and who were not heard of since."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dispatched:
+    """A task took a slot; where shall it go?"""
+
+    task: Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerSaid:
+    """Another agent's instance of the mechanism sent this."""
+
+    sender: AgentId
+    body: MechanismBody
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimerFired:
+    """A timer that the mechanism set has run down."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keep:
+    """Execute the task here."""
+
+    task_id: TaskId
+    reason: str
+    candidates: tuple[Candidate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForwardTo:
+    """Hand the task over to a neighbour."""
+
+    task_id: TaskId
+    to: AgentId
+    reason: str
+    candidates: tuple[Candidate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tell:
+    """Send a message to another agent's instance of the mechanism."""
+
+    to: AgentId
+    body: MechanismBody
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetTimer:
+    """Wake the mechanism after so many seconds."""
+
+    key: str
+    after_s: float
+
+
+MechanismEvent = Dispatched | PeerSaid | TimerFired
+MechanismCommand = Keep | ForwardTo | Tell | SetTimer
+
+
+class Mechanism(Protocol):
+    """Decides where tasks go. May keep a state of its own, which only events change."""
+
+    def on_event(
+        self, event: MechanismEvent, view: LocalView, now_s: float, rng: np.random.Generator
+    ) -> list[MechanismCommand]: ...

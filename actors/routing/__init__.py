@@ -1,0 +1,1 @@
+"""The vectorised routing core: one kernel over (types x edges), arrays in, arrays out. Pure."""

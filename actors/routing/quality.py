@@ -1,0 +1,56 @@
+"""Success estimates by task type, from credited verdicts. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from actors.config import QualitySettings
+from actors.routing.scores import Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Credited successes and failures by task type; axis T follows the plan's task types."""
+
+    successes_T: tuple[int, ...]
+    failures_T: tuple[int, ...]
+
+
+class SuccessEstimates:
+    """p^c = (s + a) / (s + f + a + b): Laplace's rule at a = b = 1 (the paper counts successes and failures,
+    section 3.2; the prior is our decision)."""
+
+    def __init__(self, types: int, settings: QualitySettings) -> None:
+        self._settings = settings
+        self._successes_T = np.zeros(types, dtype=np.int64)
+        self._failures_T = np.zeros(types, dtype=np.int64)
+        self.quality_T: Floats = np.empty(types)
+        """Estimates, shape (T,); changed in place."""
+        self._estimate()
+
+    def credit(self, type_index: int, *, success: bool) -> None:
+        """Counts one verdict."""
+        (self._successes_T if success else self._failures_T)[type_index] += 1
+        self._estimate()
+
+    def counts(self) -> Counts:
+        return Counts(
+            successes_T=tuple(int(n) for n in self._successes_T),
+            failures_T=tuple(int(n) for n in self._failures_T),
+        )
+
+    def restore(self, successes_T: Sequence[int], failures_T: Sequence[int]) -> None:
+        """Takes counts from an earlier run; axis T as here, or ValueError."""
+        if len(successes_T) != len(self._successes_T) or len(failures_T) != len(self._failures_T):
+            raise ValueError(f"counts for {len(successes_T)} task types do not fit {len(self._successes_T)}")
+        self._successes_T[:] = successes_T
+        self._failures_T[:] = failures_T
+        self._estimate()
+
+    def _estimate(self) -> None:
+        prior = self._settings
+        tries_T = self._successes_T + self._failures_T
+        self.quality_T[:] = (self._successes_T + prior.prior_successes) / (
+            tries_T + prior.prior_successes + prior.prior_failures
+        )
