@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from retrieval.api import Trajectory, Vector
 from retrieval.build import IndexKind, build_memory
 from retrieval.memory import MemorySnapshot, TrajectoryMemory
-from retrieval.ranking import RankingSettings
 
 KINDS: tuple[IndexKind, ...] = ("exact", "faiss")
-EVERYTHING = RankingSettings(limit=100, minimum_score=-2.0)
 
 
 def trajectory(name: str, task_type: str = "a", duration_s: float = 60.0) -> Trajectory:
@@ -218,7 +216,7 @@ def test_bad_vectors_are_refused_and_leave_the_memory_as_it_was(
     before = memory.snapshot()
     with pytest.raises(ValueError, match="'bad'"):
         memory.remember(trajectory("bad"), vector_D)
-    with pytest.raises(ValueError, match="query|dimensions"):
+    with pytest.raises(ValueError, match=r"query|dimensions"):
         memory.recall(vector_D)
     assert memory.snapshot() == before
     assert memory.remember(trajectory("good"), at_cosine(0.9)) == "0"
@@ -257,4 +255,3 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         build_memory(dimensions=4, capacity=0)
     with pytest.raises(ValueError, match="known: exact, faiss"):
         build_memory(kind="annoy", dimensions=4)  # type: ignore[arg-type]
-    assert len(build_memory(dimensions=4, ranking=EVERYTHING)) == 0
