@@ -58,6 +58,8 @@ class MemorySettings(Settings):
     """Demonstrations in a prompt, at most."""
     minimum_score: float = 0.7
     time_weight: float = Field(default=0.2, ge=0)
+    recall_patience_s: float = Field(default=10.0, gt=0)
+    """How long a retrieval waits for the encoder before the step goes on without (counted)."""
     pending_limit: int = Field(default=10_000, ge=1)
     """Trajectories that wait for a verdict; the oldest is dropped beyond it, and counted."""
 

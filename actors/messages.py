@@ -14,6 +14,11 @@ def agent_address(agent: AgentId) -> Address:
     return Address(f"agent:{agent}")
 
 
+def agent_of(address: Address) -> AgentId:
+    """The agent behind an address; ValueError for any other."""
+    return AgentId(int(address.removeprefix("agent:")))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentView:
     """What an agent says of itself. Axis T follows the plan's task types."""

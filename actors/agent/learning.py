@@ -1,6 +1,7 @@
 """What an agent learns from verdicts: success counts, and trajectories that wait for theirs. Pure."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from actors.config import AgentSettings
 from actors.routing.quality import Counts, SuccessEstimates
@@ -28,8 +29,17 @@ def earned(agent: AgentId, task: Task) -> list[Trajectory]:
     ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """What one agent had learned, as a run that goes on hands it over."""
+
+    counts: Counts
+    credited: tuple[TaskId, ...] = ()
+    trajectories: tuple[Trajectory, ...] = ()
+
+
 class Learning:
-    """Counts and pending trajectories of one agent. A task is credited once, however often the verdict comes."""
+    """Counts and pending trajectories of one agent. A task is credited once, however often a verdict comes."""
 
     def __init__(self, types: int, settings: AgentSettings) -> None:
         self.estimates = SuccessEstimates(types, settings.quality)

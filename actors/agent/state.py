@@ -57,6 +57,7 @@ from actors.messages import (
     Submit,
     about,
     agent_address,
+    agent_of,
 )
 from actors.metrics import ArrivalRecord, CountRecord, DecisionRecord, ExecutionRecord, QueueRecord
 from actors.routing.view import NeighbourTable
@@ -98,7 +99,7 @@ class AgentState:
         self._phase = SetPhase(phase="start", quality_weight=0.0, frozen=False)
         self._seen = SeenMessages()
         self._sequences: dict[Address, int] = {}
-        self._view_version = 0
+        self._events = 0
         self._told: tuple[object, ...] = ()
         self._told_at_s = -np.inf
         self._gossip_timer = False
@@ -106,17 +107,17 @@ class AgentState:
 
     def handle(self, event: Event, now_s: float, rng: np.random.Generator) -> list[Command]:
         """Takes one event in; returns what is to be done, in order. `now_s` never goes back."""
+        self._events += 1
         commands = self._take(event, now_s, rng)
         commands += self._dispatch(now_s, rng)
         commands += self._gossip(now_s)
         return commands
 
     def view(self) -> AgentView:
-        """This agent as its neighbours shall see it."""
-        self._view_version += 1
+        """This agent as its neighbours shall see it; two views of one version are equal."""
         return AgentView(
             agent=self.identity.agent,
-            version=self._view_version,
+            version=self._events,
             epoch=self.identity.epoch,
             waiting_T=self._queues.waiting(),
             quality_T=tuple(self.learning.estimates.quality_T.tolist()),
@@ -181,7 +182,7 @@ class AgentState:
             case Cancel(task_id=task_id):
                 return self._cancel(task_id, now_s)
             case MechanismBody():
-                sender = AgentId(int(envelope.sender.removeprefix("agent:")))
+                sender = agent_of(envelope.sender)
                 return self._consult(PeerSaid(sender=sender, body=body), now_s, rng)
             case _:
                 return [self._count(f"unexpected message {type(body).__name__}")]
