@@ -1,0 +1,111 @@
+"""The one place where a backend or an encoder is chosen. Building is cheap: nothing loads before `start`, so
+a pool file can be checked by building all of it."""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from serving.api import Backend, BackendSpec, Encoder, EncoderSpec
+from serving.errors import FinalServingError
+from serving.models import KNOWN_MODELS
+
+Options = TypeVar("Options", bound=BaseModel)
+
+
+def build_backend(spec: BackendSpec) -> Backend:
+    """The backend of `spec`, not started. Raises FinalServingError for an unknown kind or option."""
+    return _builder(_BACKENDS, spec.kind, "backend")(spec)
+
+
+def build_encoder(spec: EncoderSpec) -> Encoder:
+    """The encoder of `spec`, not started. Raises FinalServingError for an unknown kind or option."""
+    return _builder(_ENCODERS, spec.kind, "encoder")(spec)
+
+
+def environment(spec: BackendSpec | EncoderSpec) -> dict[str, str]:
+    """Environment variables for the process that will load the model, to be set before it imports anything.
+
+    One thread a process: several replicas that each claim every core slow each other to a standstill.
+    """
+    variables: dict[str, str] = {}
+    if spec.kind in {"vllm_engine", "sentence_transformers"}:
+        variables |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+        if spec.model in KNOWN_MODELS or Path(spec.model).is_dir():
+            variables["HF_HUB_OFFLINE"] = "1"
+    if spec.kind == "vllm_engine":
+        variables |= {
+            "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # otherwise each replica binds itself to all cores
+            "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # on a CPU the engine lives in this process
+            "VLLM_NO_USAGE_STATS": "1",
+            "VLLM_LOGGING_LEVEL": os.environ.get("VLLM_LOGGING_LEVEL", "WARNING"),
+        }
+    return variables
+
+
+def _simulated(spec: BackendSpec) -> Backend:
+    from serving.simulated import SimulatedBackend, SimulatedOptions
+
+    return SimulatedBackend(spec.model or spec.kind, _options(SimulatedOptions, spec))
+
+
+def _openai_http(spec: BackendSpec) -> Backend:
+    from serving.openai_http import OpenAIHttpBackend, OpenAIHttpOptions
+
+    return OpenAIHttpBackend(spec.model, _options(OpenAIHttpOptions, spec))
+
+
+def _vllm_engine(spec: BackendSpec) -> Backend:
+    from serving.vllm_engine import VllmEngineOptions, vllm_backend
+
+    options = _options(VllmEngineOptions, spec)
+    return vllm_backend(
+        spec.model, options, tensor_parallel=spec.tensor_parallel, environment=environment(spec)
+    )
+
+
+def _sentence_transformers(spec: EncoderSpec) -> Encoder:
+    from serving.encoder import SentenceTransformersEncoder, SentenceTransformersOptions
+
+    options = _options(SentenceTransformersOptions, spec)
+    return SentenceTransformersEncoder(spec.model, options, environment=environment(spec))
+
+
+def _hashing(spec: EncoderSpec) -> Encoder:
+    from serving.encoder import HashingEncoder, HashingOptions
+
+    return HashingEncoder(_options(HashingOptions, spec))
+
+
+_BACKENDS: Mapping[str, Callable[[BackendSpec], Backend]] = {
+    "simulated": _simulated,
+    "openai_http": _openai_http,
+    "vllm_engine": _vllm_engine,
+}
+_ENCODERS: Mapping[str, Callable[[EncoderSpec], Encoder]] = {
+    "sentence_transformers": _sentence_transformers,
+    "hashing": _hashing,
+}
+
+Builder = TypeVar("Builder")
+
+
+def _builder(known: Mapping[str, Builder], kind: str, what: str) -> Builder:
+    if kind not in known:
+        raise FinalServingError(f"no {what} of kind {kind!r}: give one of {', '.join(known)}")
+    return known[kind]
+
+
+def _options(options_class: type[Options], spec: BackendSpec | EncoderSpec) -> Options:
+    given: dict[str, Any] = dict(spec.options)
+    try:
+        return options_class.model_validate(given)
+    except ValidationError as error:
+        faults = "; ".join(
+            f"{'.'.join(map(str, fault['loc']))}: {fault['msg'].lower()}" for fault in error.errors()
+        )
+        raise FinalServingError(
+            f"{spec.kind} {spec.model}: {faults}; known options: {', '.join(options_class.model_fields)}"
+        ) from None
