@@ -15,8 +15,8 @@ class Candidate:
     waiting: int
     """Its last known backlog of the task's type."""
     quality: float
-    age_s: float
-    """Age of that knowledge; infinite where nothing was ever heard."""
+    age_s: float | None
+    """Age of that knowledge; None where nothing was ever heard."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

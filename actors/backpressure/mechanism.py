@@ -71,7 +71,7 @@ class Backpressure:
                 score=float(choice.scores_J[j]),
                 waiting=int(table.waiting_TJ[c, j]),
                 quality=float(table.quality_TJ[c, j]),
-                age_s=float(situation.now_s - table.measured_at_s_J[j]),
+                age_s=table.age_s(j, situation.now_s),
             )
             for j in eligible
         )

@@ -42,6 +42,7 @@ class NeighbourTable:
         self.measured_at_s_J[j] = now_s - view.age_s
         return True
 
-    def ages_s(self, now_s: float) -> Floats:
-        """Age of what is known of each neighbour, shape (J,); infinite where nothing was heard."""
-        return now_s - self.measured_at_s_J
+    def age_s(self, column: int, now_s: float) -> float | None:
+        """Age of what is known of the neighbour in `column`; None where nothing was heard."""
+        measured_at_s = float(self.measured_at_s_J[column])
+        return None if measured_at_s == -np.inf else now_s - measured_at_s
