@@ -80,7 +80,8 @@ class Credit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancel:
-    """Give a task up, wherever it is; its report says so."""
+    """Give a task up; its report says so. Goes to every agent, since the task may be on its way between two; its
+    id is not used again."""
 
     task_id: TaskId
 

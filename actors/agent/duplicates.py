@@ -1,6 +1,9 @@
-"""Which messages were seen: part of the state, so that a repeated delivery changes nothing. Pure."""
+"""Which messages and tasks were seen: part of the state, so that a repetition changes nothing. Pure."""
+
+from collections.abc import Iterable
 
 from actors.messages import Address, Envelope
+from actors.task import TaskId
 
 WINDOW = 4096
 """Sequences further back than this count as seen; a transport that reorders by more is broken."""
@@ -25,3 +28,24 @@ class SeenMessages:
         if len(recent) > 2 * WINDOW:
             self._recent[key] = {kept for kept in recent if kept > newest - WINDOW}
         return True
+
+
+class RecentTasks:
+    """The last `limit` task ids that were added: what is asked about long after is forgotten, so that an agent
+    may run for ever."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._ids: dict[TaskId, None] = {}
+
+    def __contains__(self, task_id: TaskId) -> bool:
+        return task_id in self._ids
+
+    def add(self, task_id: TaskId) -> None:
+        self._ids[task_id] = None
+        if len(self._ids) > self._limit:
+            del self._ids[next(iter(self._ids))]
+
+    def update(self, task_ids: Iterable[TaskId]) -> None:
+        for task_id in task_ids:
+            self.add(task_id)

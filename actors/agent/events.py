@@ -26,15 +26,18 @@ class Delivered:
     """The receiver of a forward has the task."""
 
     task_id: TaskId
+    forwards: int
+    """Of the task as it was handed over: which of its hand-overs this ends."""
     to: AgentId
     view: AgentView | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undelivered:
-    """The receiver of a forward did not answer."""
+    """The receiver of a forward did not answer; it may have the task all the same."""
 
     task_id: TaskId
+    forwards: int
     to: AgentId
 
 

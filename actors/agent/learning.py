@@ -3,10 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from actors.agent.duplicates import RecentTasks
 from actors.config import AgentSettings
 from actors.routing.quality import Counts, SuccessEstimates
 from actors.task import AgentId, StepRecord, Task, TaskId
 from retrieval.api import Trajectory
+
+CREDITED_LIMIT = 100_000
+"""Tasks whose verdict is remembered, so that a repeated one does not count."""
 
 
 def trajectory_of(task: Task, position: int, step: StepRecord) -> Trajectory:
@@ -46,7 +50,7 @@ class Learning:
         self.frozen = False
         self._pending_limit = settings.memory.pending_limit
         self._pending: dict[TaskId, list[Trajectory]] = {}
-        self._credited: set[TaskId] = set()
+        self._credited = RecentTasks(CREDITED_LIMIT)
 
     def worked(self, task: Task, position: int) -> int:
         """Keeps the trajectory of the step just done until its verdict; returns how many were dropped."""

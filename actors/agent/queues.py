@@ -27,13 +27,16 @@ class TypedQueues:
         self._queues: list[deque[tuple[float, Task]]] = [deque() for _ in self._types]
         self.waiting_T: Floats = np.zeros(len(self._types))
         """Tasks by type, shape (T,); changed in place."""
-        self._total = 0
+        self._ids: set[TaskId] = set()
+
+    def __contains__(self, task_id: TaskId) -> bool:
+        return task_id in self._ids
 
     def __len__(self) -> int:
-        return self._total
+        return len(self._ids)
 
     def push(self, task: Task, now_s: float) -> None:
-        """To the end of its type's queue. The type must be one of ours."""
+        """To the end of its type's queue. The type must be one of ours, the task not yet here."""
         self._add(task, now_s, at_front=False)
 
     def push_front(self, task: Task, now_s: float) -> None:
@@ -44,16 +47,18 @@ class TypedQueues:
         """The oldest task of the longest queue; ties go to the first type (appendix A). Needs one task."""
         c = int(self.waiting_T.argmax())
         queued_at_s, task = self._queues[c].popleft()
-        self._count(c, -1)
+        self._took(c, task)
         return aged(task, now_s - queued_at_s)
 
     def remove(self, task_id: TaskId, now_s: float) -> Task | None:
         """Takes one task out, wherever it waits; None if it is not here."""
+        if task_id not in self._ids:
+            return None
         for c, queue in enumerate(self._queues):
             for position, (queued_at_s, task) in enumerate(queue):
                 if task.task_id == task_id:
                     del queue[position]
-                    self._count(c, -1)
+                    self._took(c, task)
                     return aged(task, now_s - queued_at_s)
         return None
 
@@ -68,8 +73,9 @@ class TypedQueues:
     def _add(self, task: Task, now_s: float, *, at_front: bool) -> None:
         c = self.index[task.task_type]
         (self._queues[c].appendleft if at_front else self._queues[c].append)((now_s, task))
-        self._count(c, 1)
+        self.waiting_T[c] += 1
+        self._ids.add(task.task_id)
 
-    def _count(self, c: int, by: int) -> None:
-        self.waiting_T[c] += by
-        self._total += by
+    def _took(self, c: int, task: Task) -> None:
+        self.waiting_T[c] -= 1
+        self._ids.remove(task.task_id)

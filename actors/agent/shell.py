@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -44,6 +44,8 @@ from retrieval.api import Trajectory
 from retrieval.memory import TrajectoryMemory
 from serving.api import Completion, Request, Vectors
 from serving.errors import RetryableServingError, ServingError
+
+Result = TypeVar("Result")
 
 
 class Model(Protocol):
@@ -115,8 +117,8 @@ class AgentShell:
         self._observe = observe
         self._log: list[LogEntry] | None = [] if record_log else None
         self._records: list[Stamped] = []
-        self._running: set[asyncio.Task[None]] = set()
-        self._executions: dict[TaskId, asyncio.Task[None]] = {}
+        self._running: set[asyncio.Task[Any]] = set()
+        self._executions: dict[TaskId, asyncio.Task[StepResult]] = {}
         self._closed = False
 
     async def restore(self, learned: Learned) -> None:
@@ -171,7 +173,7 @@ class AgentShell:
             case Send(to=to, envelope=envelope):
                 self._start(self._send(to, envelope))
             case Execute(task=task):
-                self._executions[task.task_id] = self._start(self._execute(task))
+                self._execute(task)
             case Abort(task_id=task_id):
                 if (execution := self._executions.get(task_id)) is not None:
                     execution.cancel()
@@ -180,7 +182,7 @@ class AgentShell:
             case Wake(key=key, after_s=after_s):
                 asyncio.get_running_loop().call_later(after_s, self._wake, key)
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _start(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
         running = asyncio.create_task(work)
         self._running.add(running)
         running.add_done_callback(self._running.discard)
@@ -198,43 +200,66 @@ class AgentShell:
         self._note(CountRecord(agent=self.state.identity.agent, phase="", what=what))
 
     async def _send(self, to: Address, envelope: Envelope) -> None:
-        """Hands a message over. A forward comes back as an event; a report is tried until it arrives; gossip
-        may be lost, the next view repeats it."""
-        peer = self._peers.get(to)
-        if peer is None:
-            peer = self._peers[to] = self._connect(to)
-        forwarded = envelope.body if isinstance(envelope.body, Forward) else None
+        """Hands a message over. A forward comes back as an event, whatever happens; a report is tried until it
+        arrives; gossip may be lost, the next view repeats it."""
+        if isinstance(envelope.body, Forward):
+            await self._hand_over(to, envelope, envelope.body.task)
+            return
         while True:
             try:
-                view = await peer.send(envelope)
+                await self._peer(to).send(envelope)
             except Retryable as error:
                 self._count("message not delivered")
-                if forwarded is not None:
-                    self._feed(Undelivered(task_id=forwarded.task.task_id, to=agent_of(to)))
-                    return
                 if envelope.task_id is None:
                     return
                 await asyncio.sleep(error.after_s)
-            else:
-                if forwarded is not None:
-                    self._feed(Delivered(task_id=forwarded.task.task_id, to=agent_of(to), view=view))
+            except Exception as error:
+                self._count(f"message refused: {type(error).__name__}")
                 return
+            else:
+                return
+
+    async def _hand_over(self, to: Address, envelope: Envelope, task: Task) -> None:
+        receiver = agent_of(to)
+        try:
+            view = await self._peer(to).send(envelope)
+        except Exception as error:  # the task must come back, whatever its receiver suffers from
+            self._count(
+                "message not delivered"
+                if isinstance(error, Retryable)
+                else f"message refused: {type(error).__name__}"
+            )
+            self._feed(Undelivered(task_id=task.task_id, forwards=task.forwards, to=receiver))
+        else:
+            self._feed(Delivered(task_id=task.task_id, forwards=task.forwards, to=receiver, view=view))
+
+    def _peer(self, to: Address) -> Peer:
+        peer = self._peers.get(to)
+        if peer is None:
+            peer = self._peers[to] = self._connect(to)
+        return peer
 
     # Execution
 
-    async def _execute(self, task: Task) -> None:
-        """Runs one step and feeds its end back; whatever happens, the task comes back as an event."""
+    def _execute(self, task: Task) -> None:
+        """Runs one step. Its end is fed back from outside of its coroutine: one that is cancelled before its
+        first line has run can tell nothing."""
         started_s = self._clock.now_s()
-        try:
-            result = await self._interpret(task)
-        except asyncio.CancelledError:
+        execution = self._executions[task.task_id] = self._start(self._interpret(task))
+        execution.add_done_callback(lambda done: self._executed(task.task_id, started_s, done))
+
+    def _executed(self, task_id: TaskId, started_s: float, done: asyncio.Task[StepResult]) -> None:
+        """Whatever happened, the task comes back as an event."""
+        del self._executions[task_id]
+        if done.cancelled():
             result = self._failed("cancelled", started_s)
-        except ServingError as error:
+        elif (error := done.exception()) is None:
+            result = done.result()
+        elif isinstance(error, ServingError):
             result = self._failed(str(error), started_s)
-        except Exception as error:  # a defect in a step must not lose its task
+        else:  # a defect in a step must not lose its task
             result = self._failed(f"{type(error).__name__} in the execution step: {error}", started_s)
-        self._executions.pop(task.task_id, None)
-        self._feed(Executed(task_id=task.task_id, result=result))
+        self._feed(Executed(task_id=task_id, result=result))
 
     def _failed(self, error: str, started_s: float) -> StepResult:
         duration_s = self._clock.now_s() - started_s

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from actors.agent.duplicates import SeenMessages
+from actors.agent.duplicates import RecentTasks, SeenMessages
 from actors.agent.events import (
     Abort,
     Command,
@@ -66,6 +66,8 @@ from actors.task import AgentId, Outcome, ProgressPart, Task, TaskId, TaskType
 GOSSIP = "gossip"
 MECHANISM = "mechanism:"
 """Prefix of the mechanism's own timers."""
+CANCELLED_LIMIT = 10_000
+"""Cancelled tasks that are remembered, for those that were on their way here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,15 +101,15 @@ class AgentState:
         self._phase = SetPhase(phase="start", quality_weight=0.0, frozen=False)
         self._seen = SeenMessages()
         self._sequences: dict[Address, int] = {}
-        self._events = 0
+        self._version = 0
         self._told: tuple[object, ...] = ()
         self._told_at_s = -np.inf
         self._gossip_timer = False
-        self._cancelled: set[TaskId] = set()
+        self._cancelled = RecentTasks(CANCELLED_LIMIT)
 
     def handle(self, event: Event, now_s: float, rng: np.random.Generator) -> list[Command]:
         """Takes one event in; returns what is to be done, in order. `now_s` never goes back."""
-        self._events += 1
+        self._version += 1
         commands = self._take(event, now_s, rng)
         commands += self._dispatch(now_s, rng)
         commands += self._gossip(now_s)
@@ -117,7 +119,7 @@ class AgentState:
         """This agent as its neighbours shall see it; two views of one version are equal."""
         return AgentView(
             agent=self.identity.agent,
-            version=self._events,
+            version=self._version,
             epoch=self.identity.epoch,
             waiting_T=self._queues.waiting(),
             quality_T=tuple(self.learning.estimates.quality_T.tolist()),
@@ -137,17 +139,12 @@ class AgentState:
                 return self._receive(envelope, now_s, rng)
             case Executed():
                 return self._executed(event, now_s)
-            case Delivered(task_id=task_id, to=to, view=view):
-                self._slots.release(task_id, now_s)
+            case Delivered(to=to, view=view):
+                self._end_hand_over(event, now_s)
                 self._heard(to, view, now_s)
                 return []
-            case Undelivered(task_id=task_id, to=to):
-                self._unreachable |= {to}
-                task = self._slots.release(task_id, now_s)
-                if task_id in self._cancelled:
-                    return [self._give_up(task)]
-                self._queues.push_front(task, now_s)
-                return [self._arrived(task, "returned", agent_address(to))]
+            case Undelivered():
+                return self._undelivered(event, now_s)
             case Woken(key=key) if key == GOSSIP:
                 self._gossip_timer = False
                 return []
@@ -171,7 +168,9 @@ class AgentState:
                 self._heard(view.agent, view, now_s)
                 return self._enqueue(task, "forwarded", envelope.sender, now_s)
             case Credit(task_id=task_id, task_type=task_type, success=success):
-                index = self._queues.index[task_type]
+                index = self._queues.index.get(task_type)
+                if index is None:
+                    return [self._count("credit for an unknown task type")]
                 confirmed = self.learning.credit(task_id, index, success=success)
                 return [Remember(trajectory=trajectory) for trajectory in confirmed]
             case SetPhase():
@@ -193,8 +192,35 @@ class AgentState:
         if task.task_type not in self._queues.index:
             known = ", ".join(self.identity.types)
             return [self._report(task, error=f"unknown task type {task.task_type!r}; this plan has: {known}")]
+        held = self._slots.get(task.task_id)
+        if held is not None and held.doing == "handing over":
+            # It came round before the answer to its hand-over: its being here is the answer.
+            self._slots.release(task.task_id, now_s)
+        elif held is not None or task.task_id in self._queues:
+            # A sender that heard no answer has sent it by another way as well.
+            return [self._count("task already here")]
+        if task.task_id in self._cancelled:
+            return [self._give_up(task)]
         self._queues.push(task, now_s)
         return [self._arrived(task, how, sender)]
+
+    def _end_hand_over(self, event: Delivered | Undelivered, now_s: float) -> Task | None:
+        """Frees the slot of a task that was handed over; None if the task's return has already done so."""
+        held = self._slots.get(event.task_id)
+        if held is None or held.doing != "handing over" or held.task.forwards + 1 != event.forwards:
+            return None
+        return self._slots.release(event.task_id, now_s)
+
+    def _undelivered(self, event: Undelivered, now_s: float) -> list[Command]:
+        """The task is back, and its receiver avoided until it is heard of."""
+        self._unreachable |= {event.to}
+        task = self._end_hand_over(event, now_s)
+        if task is None:
+            return []
+        if event.task_id in self._cancelled:
+            return [self._give_up(task)]
+        self._queues.push_front(task, now_s)
+        return [self._arrived(task, "returned", agent_address(event.to))]
 
     def _executed(self, event: Executed, now_s: float) -> list[Command]:
         task, record = self._slots.release(event.task_id, now_s), event.result.record
@@ -220,13 +246,13 @@ class AgentState:
         return [self._arrived(task, "split", agent_address(self.identity.agent))]
 
     def _cancel(self, task_id: TaskId, now_s: float) -> list[Command]:
+        self._cancelled.add(task_id)  # also where it is not: it may be on its way here
         if (task := self._queues.remove(task_id, now_s)) is not None:
             return [self._give_up(task)]
         held = self._slots.get(task_id)
-        if held is None:
-            return [self._count("cancel for a task that is not here")]
-        self._cancelled.add(task_id)
-        return [Abort(task_id=task_id)] if held.doing == "executing" else []
+        if held is not None and held.doing == "routing":
+            return [self._give_up(self._slots.release(task_id, now_s))]
+        return [Abort(task_id=task_id)] if held is not None and held.doing == "executing" else []
 
     # Dispatch and routing
 
@@ -235,6 +261,7 @@ class AgentState:
         commands: list[Command] = []
         while self._slots.free and len(self._queues):
             task = self._queues.pop_longest(now_s)
+            self._version += 1  # a forward carries the view as of now
             if task.remaining_s is not None and task.remaining_s <= 0:
                 commands.append(self._report(task, error="deadline passed before the task was executed"))
                 continue
@@ -271,8 +298,6 @@ class AgentState:
         if held is None or held.doing != "routing":
             return [self._count("decision on a task that is not being routed")]
         task = self._slots.release(answer.task_id, now_s)
-        if task.task_id in self._cancelled:
-            return [self._give_up(task)]
         note = self._decision_note(task, answer)
         if isinstance(answer, Keep):
             self._slots.hold(Held(task=task, since_s=now_s, doing="executing"))
@@ -323,7 +348,6 @@ class AgentState:
         return Send(to=to, envelope=envelope)
 
     def _report(self, task: Task, *, answer: str | None = None, error: str | None = None) -> Send:
-        self._cancelled.discard(task.task_id)
         outcome = Outcome(task=task, finisher=self.identity.agent, answer=answer, error=error)
         return self._send(self.identity.intake, Report(outcome=outcome), task)
 

@@ -35,15 +35,15 @@ class Intake:
 
     async def submit(self, tasks: Sequence[tuple[AgentId, Task]]) -> None:
         """Accepts tasks; a task whose agent does not answer is offered to it until it does."""
+        ids: set[TaskId] = set()
         for _, task in tasks:
-            if task.task_id in self._under_way:
+            if task.task_id in self._under_way or task.task_id in ids:
                 raise Final(f"task {task.task_id!r} is already under way; give each task an id of its own")
+            ids.add(task.task_id)
         now_s = self._clock.now_s()
         for _, task in tasks:
             self._under_way[task.task_id] = _UnderWay(task=task, accepted_s=now_s)
-        await asyncio.gather(
-            *(self._deliver(agent_address(agent), Submit(task=task), task) for agent, task in tasks)
-        )
+        await asyncio.gather(*(self._offer(agent, task) for agent, task in tasks))
 
     async def credit(self, verdicts: Sequence[Verdict]) -> None:
         await asyncio.gather(
@@ -83,6 +83,13 @@ class Intake:
         latency_s = self._clock.now_s() - under_way.accepted_s
         self._finished.append(Finished(outcome=outcome, latency_s=latency_s, finished_wall_s=time.time()))
         self._news.set()
+
+    async def _offer(self, agent: AgentId, task: Task) -> None:
+        try:
+            await self._deliver(agent_address(agent), Submit(task=task), task)
+        except Final:  # nobody has it, so no result will come
+            del self._under_way[task.task_id]
+            raise
 
     async def _deliver(self, to: Address, body: Body, task: Task | None = None) -> None:
         sequence = self._sequences.get(to, 0)

@@ -88,7 +88,12 @@ class LocalCluster:
     def _connect(self, to: Address) -> Peer:
         if to == INTAKE:
             return LocalIntakePeer(self.intake)
-        return LocalAgentPeer(self._actors[agent_of(to)], agent_of(to))
+        agent = agent_of(to)
+        if agent not in self._actors:
+            raise ClusterError(
+                f"plan {self._plan.name!r} has no agent {agent}; it has {len(self._plan.agents)}"
+            )
+        return LocalAgentPeer(self._actors[agent], agent)
 
     async def broadcast(self, body: Body) -> None:
         await self.intake.broadcast([agent.agent for agent in self._plan.agents], body)

@@ -41,8 +41,9 @@ def _select_part(task: Task, log: StepLog) -> Generator[Move, Reply, str]:
     text = yield from log.generate("action", prompts.action(task), json_schema=prompts.ACTION_SCHEMA)
     try:
         chosen = json.loads(text)
-        action, part = chosen["action"], str(chosen["part"]).strip()
-    except (json.JSONDecodeError, KeyError, TypeError):
+        action, part = chosen["action"], chosen.get("part") or ""
+        part = part.strip()
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         log.fell_back("unparseable action: execute")
         return ""
     if action == "split" and part:
