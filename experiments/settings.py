@@ -66,6 +66,10 @@ class DatasetSettings(Settings):
     download: bool = False
     types: tuple[str, ...] = ()
     """Task types to use; empty: all."""
+    agentnet_split: bool = False
+    """Of bbh: draw from the rows that AgentNet used for training and test."""
+    difficulty: int = Field(default=2, ge=1, le=5)
+    """Of families: size of the generated problems."""
 
 
 class ArrivalSettings(Settings):

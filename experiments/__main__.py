@@ -1,0 +1,225 @@
+"""The command line: `python -m experiments <command> --help` explains each."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from actors.errors import TradewindsError
+from experiments.registry import experiments, find
+from experiments.settings import RunSettings, checked, load_pool, override
+
+_EPILOG = """\
+examples:
+  python -m experiments run demo
+  python -m experiments run deals --pool experiments/deals/pools/smollm2-x3.yaml --dataset bbh --data-dir DIR
+  python -m experiments run deals --pool experiments/deals/pools/simulated-x3.yaml --runtime local --quality-weight 80
+  python -m experiments run --resume RUN        go on where a run was interrupted
+  python -m experiments trace RUN TASK          one task's life, with the scores behind each decision
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit status: 0 done, 1 the command failed, 2 it was used wrongly, 130 interrupted."""
+    options = _parser().parse_args(arguments)
+    # Not on a terminal (a log, a job) the tables need a width of their own.
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    try:
+        status: int = options.command(options, console)
+    except TradewindsError as error:
+        Console(stderr=True).print(f"error: {error}", style="red", highlight=False, markup=False)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments",
+        description=__doc__,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    runs = argparse.ArgumentParser(add_help=False)
+    runs.add_argument(
+        "--runs-dir", type=Path, default=Path("runs"), help="where run folders are (default: runs)"
+    )
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    commands.add_parser("list", parents=[runs], help="the experiments and the runs there are").set_defaults(
+        command=_list
+    )
+    _add_run(commands.add_parser("run", parents=[runs], help="run an experiment, or resume one"))
+    for name, command, text in (
+        ("report", _report, "Markdown and plots of a run, and its tables here"),
+        ("trace", _trace, "one task's life, with the scores and view ages behind each decision"),
+        ("compare", _compare, "two runs side by side, paired by task"),
+    ):
+        sub = commands.add_parser(name, parents=[runs], help=text, description=text)
+        sub.add_argument("run", metavar="A" if name == "compare" else "RUN", help="a run's id or folder")
+        if name == "trace":
+            sub.add_argument("task", metavar="TASK", help="a task id, or the beginning of just one")
+        if name == "compare":
+            sub.add_argument("other", metavar="B", help="the run to compare it with")
+        sub.set_defaults(command=command)
+    perf = commands.add_parser("perf", help="benchmarks: one JSON line for each figure, and a table")
+    perf.add_argument(
+        "suite", choices=("core", "runtime"), help="core: the pure decision core; runtime: local and Ray"
+    )
+    perf.set_defaults(command=_perf)
+    commands.add_parser("doctor", help="checks this machine and says how to mend it").set_defaults(
+        command=_doctor
+    )
+    return parser
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("experiment", nargs="?", help="see `list`")
+    parser.add_argument("--resume", metavar="RUN", help="finish an interrupted run with its own settings")
+    parser.add_argument("--pool", type=Path, help="pool file: agents, models, graph, settings")
+    parser.add_argument("--dataset", help="families | bbh | mmlu_pro | gsm8k | math")
+    parser.add_argument("--data-dir", type=Path, help="folder that holds the data sets")
+    parser.add_argument("--download", action="store_true", help="fetch the data set from its official place")
+    parser.add_argument("--types", nargs="+", metavar="TYPE", help="task types to use (default: all)")
+    parser.add_argument("--warmup", type=int, metavar="N", help="tasks of the warm-up, over all types")
+    parser.add_argument("--test", type=int, metavar="N", help="tasks of the test, over all types")
+    parser.add_argument("--seed", type=int, help="of rows, order, ingress and arrivals")
+    parser.add_argument("--runtime", choices=("ray", "local"), help="ray (default), or local: one process")
+    parser.add_argument(
+        "--quality-weight", type=float, metavar="V", help="V of the test phase; 0: backlog only"
+    )
+    parser.add_argument("--arrivals", choices=("all_at_once", "poisson", "trace"), help="when tasks arrive")
+    parser.add_argument("--rate", type=float, metavar="PER_S", help="of --arrivals poisson")
+    parser.add_argument(
+        "--trace", type=Path, metavar="FILE", help="of --arrivals trace: arrival times in seconds"
+    )
+    parser.add_argument(
+        "--record-logs", action="store_true", help="keep each agent's (event, now, rng state) log"
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        dest="assignments",
+        help="any setting by its dotted name, e.g. pool.settings.executor.kind=direct",
+    )
+    parser.set_defaults(command=_run)
+
+
+def _settings(options: argparse.Namespace) -> RunSettings:
+    """Defaults of the experiment, then the pool file, then flags, then --set."""
+    experiment = find(options.experiment)
+    values: dict[str, Any] = {"experiment": experiment.name, "dataset": {}, "arrivals": {}}
+    for key, value in experiment.defaults.items():
+        values[key] = dict(value) if isinstance(value, dict) else value
+    values["pool"] = load_pool(options.pool or experiment.pool)
+    flags: dict[str, Any] = {
+        "dataset.name": options.dataset,
+        "dataset.data_dir": options.data_dir,
+        "dataset.download": options.download or None,
+        "dataset.types": options.types,
+        "warmup": options.warmup,
+        "test": options.test,
+        "seed": options.seed,
+        "runtime": options.runtime,
+        "arrivals.kind": options.arrivals,
+        "arrivals.rate_per_s": options.rate,
+        "arrivals.trace": options.trace,
+        "record_logs": options.record_logs or None,
+    }
+    for key, value in flags.items():
+        if value is not None:
+            group, _, name = key.rpartition(".")
+            (values[group] if group else values)[name] = value
+    if options.quality_weight is not None:
+        override(values, f"pool.settings.mechanism.quality_weight={options.quality_weight}")
+    for assignment in options.assignments:
+        override(values, assignment)
+    return checked(values, f"run {experiment.name}")
+
+
+def _run(options: argparse.Namespace, console: Console) -> int:
+    from experiments.launch import execute, new_run, old_run
+    from experiments.summary import summarise, summary_tables
+
+    if (options.resume is None) == (options.experiment is None):
+        console.print("give an experiment (see `list`) or --resume RUN, and not both", style="red")
+        return 2
+    if options.resume is not None:
+        folder = old_run(options.resume, options.runs_dir)
+    else:
+        folder = new_run(_settings(options), options.runs_dir)
+    try:
+        execute(folder, console)
+    except KeyboardInterrupt:
+        console.print(f"interrupted; go on with: python -m experiments run --resume {folder.run_id}")
+        raise
+    for table in summary_tables(summarise(folder)):
+        console.print(table)
+    console.print(f"run folder: {folder.path}", highlight=False)
+    return 0
+
+
+def _list(options: argparse.Namespace, console: Console) -> int:
+    table = Table("experiment", "what it runs", "pool")
+    for experiment in experiments().values():
+        table.add_row(experiment.name, experiment.summary, experiment.pool.name)
+    console.print(table)
+    runs = sorted(path.parent.name for path in options.runs_dir.glob("*/tasks.jsonl"))
+    console.print(
+        "\n".join(["runs:", *runs]) if runs else f"no runs in {options.runs_dir} yet", highlight=False
+    )
+    return 0
+
+
+def _report(options: argparse.Namespace, console: Console) -> int:
+    from experiments.launch import old_run
+    from experiments.report import write_report
+    from experiments.summary import summarise, summary_tables
+
+    folder = old_run(options.run, options.runs_dir)
+    path = write_report(folder)
+    for table in summary_tables(summarise(folder)):
+        console.print(table)
+    console.print(f"report: {path}", highlight=False)
+    return 0
+
+
+def _trace(options: argparse.Namespace, console: Console) -> int:
+    from experiments.launch import old_run
+    from experiments.trace import trace
+
+    console.print(trace(old_run(options.run, options.runs_dir), options.task))
+    return 0
+
+
+def _compare(options: argparse.Namespace, console: Console) -> int:
+    from experiments.compare import compare
+    from experiments.launch import old_run
+
+    for table in compare(old_run(options.run, options.runs_dir), old_run(options.other, options.runs_dir)):
+        console.print(table)
+    return 0
+
+
+def _perf(options: argparse.Namespace, console: Console) -> int:
+    if options.suite == "core":
+        from experiments.perf.core import main as suite
+    else:
+        from experiments.perf.runtime import main as suite
+    return suite(console)
+
+
+def _doctor(options: argparse.Namespace, console: Console) -> int:
+    from experiments.doctor import diagnose, print_diagnosis
+
+    return print_diagnosis(diagnose(), console)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""From a command line to a finished run folder: settings, plan, cluster, runner, and an orderly end."""
+
+import asyncio
+import fcntl
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+from actors.cluster.local import LocalCluster
+from actors.cluster.plan import Plan
+from actors.errors import SettingsError
+from actors.task import TaskType
+from experiments.datasets.registry import load
+from experiments.datasets.rows import DataSet
+from experiments.doctor import check_origin
+from experiments.machine import describe_machine
+from experiments.phases import build_stream, learned_from
+from experiments.pools import plan_of
+from experiments.progress import Progress
+from experiments.record import RunFolder
+from experiments.runner import Runner
+from experiments.settings import RunSettings
+
+CLOSE_S = 10.0
+"""An interrupted run has ended everything it started within this time."""
+
+
+def new_run(settings: RunSettings, runs_dir: Path) -> RunFolder:
+    """A fresh run folder with its whole task stream. Raises SettingsError or DataSetError; leaves nothing then."""
+    check_origin()
+    data_set = _load(settings)
+    stream = build_stream(data_set, settings)
+    plan_of(settings, [task.row for task in stream], {})  # a pool that cannot be built leaves no folder
+    machine = describe_machine() | {"dataset_label": data_set.label}
+    return RunFolder.create(_new_path(settings, runs_dir), settings, machine, stream)
+
+
+def old_run(name: str, runs_dir: Path) -> RunFolder:
+    """The folder of an earlier run, by id or path."""
+    path = Path(name) if Path(name).is_dir() else runs_dir / name
+    return RunFolder.open(path)
+
+
+def execute(folder: RunFolder, console: Console) -> None:
+    """Runs what the folder still lacks. Raises KeyboardInterrupt after an orderly end on Ctrl-C or SIGTERM."""
+    with _only_one(folder):
+        asyncio.run(_execute(folder, console))
+
+
+async def _execute(folder: RunFolder, console: Console) -> None:
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, _cancel_all)
+    settings = folder.settings()
+    rows = [task.row for task in folder.tasks()]
+    types = [TaskType(name) for name in dict.fromkeys(row.task_type for row in rows)]
+    plan = plan_of(settings, rows, learned_from(folder.results(), types))
+    with Progress(console, [agent.name for agent in plan.agents]) as progress:
+        progress.say(f"run {folder.run_id}: starting {len(plan.agents)} agents on runtime {settings.runtime}")
+        started_s = time.monotonic()
+        cluster = _cluster(plan, settings)
+        try:
+            await cluster.start()
+            progress.say(f"started in {time.monotonic() - started_s:.0f} s")
+            await Runner(settings, folder, cluster, progress).run()
+        finally:
+            async with asyncio.timeout(CLOSE_S):
+                await cluster.close()
+            folder.close()
+
+
+def _cluster(plan: Plan, settings: RunSettings) -> LocalCluster:
+    return LocalCluster(plan)
+
+
+def _load(settings: RunSettings) -> DataSet:
+    chosen = settings.dataset
+    return load(
+        chosen.name,
+        data_dir=chosen.data_dir,
+        download=chosen.download,
+        agentnet_split=chosen.agentnet_split,
+        seed=settings.seed,
+        rows_per_type=max(200, settings.warmup + settings.test) if chosen.name == "families" else 200,
+        difficulty=chosen.difficulty,
+    )
+
+
+def _new_path(settings: RunSettings, runs_dir: Path) -> Path:
+    stem = f"{settings.experiment}-{settings.pool.name}-{time.strftime('%Y%m%d-%H%M%S')}-s{settings.seed}"
+    path, again = runs_dir / stem, 1
+    while path.exists():
+        again += 1
+        path = runs_dir / f"{stem}-{again}"
+    return path
+
+
+def _cancel_all() -> None:
+    """SIGTERM ends a run as Ctrl-C does."""
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+@contextmanager
+def _only_one(folder: RunFolder) -> Iterator[None]:
+    """Two processes on one folder would do every task twice."""
+    with (folder.path / "settings.json").open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise SettingsError(
+                f"run {folder.run_id} is going on in another process; wait for it or end it"
+            ) from None
+        yield

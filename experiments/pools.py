@@ -1,0 +1,73 @@
+"""From checked settings to a plan: every pool, whatever its models, becomes the same value."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from actors.agent.learning import Learned
+from actors.cluster.plan import AgentPlan, Plan
+from actors.cluster.topology import build_topology
+from actors.errors import SettingsError
+from actors.task import AgentId, TaskType
+from experiments.datasets.rows import Row
+from experiments.settings import BackendSettings, RunSettings
+from serving.api import BackendSpec, EncoderSpec
+from serving.build import build_backend, build_encoder
+from serving.errors import ServingError
+
+
+def plan_of(settings: RunSettings, rows: Sequence[Row], learned: Mapping[AgentId, Learned]) -> Plan:
+    """The plan of a run over `rows`. Raises SettingsError for a model, option or graph that cannot be built."""
+    pool = settings.pool
+    agents = tuple(
+        AgentPlan(
+            agent=AgentId(position),
+            name=agent.name,
+            slots=agent.slots,
+            backend=_backend_spec(agent.backend, position, rows),
+        )
+        for position, agent in enumerate(pool.agents)
+    )
+    encoder = None
+    if pool.encoder is not None and pool.settings.memory.kind != "none":
+        encoder = EncoderSpec(
+            kind=pool.encoder.kind, model=pool.encoder.model, options=dict(pool.encoder.options)
+        )
+    plan = Plan(
+        name=pool.name,
+        types=tuple(TaskType(name) for name in dict.fromkeys(row.task_type for row in rows)),
+        agents=agents,
+        topology=build_topology(len(agents), pool.topology),
+        settings=pool.settings,
+        encoder=encoder,
+        seed=settings.seed,
+        agents_per_actor=pool.agents_per_actor,
+        record_logs=settings.record_logs,
+        learned=learned,
+    )
+    _check_models(plan)
+    return plan
+
+
+def _backend_spec(backend: BackendSettings, position: int, rows: Sequence[Row]) -> BackendSpec:
+    options: dict[str, Any] = dict(backend.options)
+    if backend.kind == "simulated":
+        # What a real model knows, a simulated one must be told; and agents of a pool differ in their luck.
+        options.setdefault("answers", {row.task_id: row.answer for row in rows})
+        options.setdefault("seed", position + 1)
+    return BackendSpec(
+        kind=backend.kind, model=backend.model, options=options, tensor_parallel=backend.tensor_parallel
+    )
+
+
+def _check_models(plan: Plan) -> None:
+    """Building is cheap and loads nothing: a wrong option shows here and not after minutes."""
+    for agent in plan.agents:
+        try:
+            build_backend(agent.backend)
+        except ServingError as error:
+            raise SettingsError(f"agent {agent.name!r} of pool {plan.name!r}: {error}") from error
+    if plan.encoder is not None:
+        try:
+            build_encoder(plan.encoder)
+        except ServingError as error:
+            raise SettingsError(f"encoder of pool {plan.name!r}: {error}") from error

@@ -1,0 +1,35 @@
+"""Which experiments there are. Each stands in the folder of its paper."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from actors.errors import SettingsError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """A named set of defaults; every one of them can be overridden on the command line."""
+
+    name: str
+    summary: str
+    """One line, for `list`."""
+    pool: Path
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Of `RunSettings`, without experiment and pool."""
+
+
+def experiments() -> dict[str, Experiment]:
+    """All experiments by name."""
+    from experiments.deals.experiment import EXPERIMENTS
+
+    return {experiment.name: experiment for experiment in EXPERIMENTS}
+
+
+def find(name: str) -> Experiment:
+    """Raises SettingsError listing the known names."""
+    known = experiments()
+    if name not in known:
+        raise SettingsError(f"no experiment {name!r}; known: {', '.join(sorted(known))}")
+    return known[name]
