@@ -9,22 +9,30 @@ An answer that cannot be read is a wrong answer; nothing here raises for what a 
 """
 
 import re
-from decimal import Decimal
 
 from experiments.datasets.math_answers import equal_in_value
 from experiments.datasets.rows import Row
 
 _MARKER = re.compile(r"answer\s+is\b\s*:?|answer\b\W{0,4}:|####", re.IGNORECASE)
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{")
-_OPTION = re.compile(r"(?:option\s+|choice\s+)?(?:\(([a-z])\)|([a-z])(?=[).,:;]|$))", re.IGNORECASE)
-_SECOND_OPTION = re.compile(r"[\s,;/&]*(?:or|and)?\s*\(([a-z])\)", re.IGNORECASE)
+# A bare letter must end the text or be followed by punctuation or a reason: "a good film" names no option.
+_OPTION = re.compile(
+    r"(?:(?:[Oo]ption|[Cc]hoice)\s+)?"
+    r"(?:\(([A-Za-z])\)|([A-Za-z])(?=\s*(?:[).,:;]|$|\(|-\s))|([A-Za-z])(?=\s+(?:because|since|as)\b)"
+    r"|([B-HJ-Z])(?=\s))"
+)
+_SECOND_OPTION = re.compile(
+    r"(?:\s|[,;/&]|or\b|and\b)*\(([A-Za-z])\)|\s*(?:[,;/&]|or\b|and\b)\s*([A-Z])(?=[\s.,;)]|$)"
+)
 _WORD_ANSWERS = frozenset({"yes", "no", "true", "false", "valid", "invalid"})
-_WORD = re.compile(r"([a-z]+)(?=[.,;:!(\u2013\u2014]|$)")
+_WORD = re.compile(r"([a-z]+)(?=\s*(?:[.,;:!(\u2013\u2014-]|$))")
+_SECOND_WORD = re.compile(r"[\s,;/]*(?:or|and)?\s*([a-z]+)")
 _NUMBER = re.compile(
-    r"(?<![\w.)])-?\s?\$?\s?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|(?<![\w.)])-?\$?\.\d+"
+    r"(?<![\w.)])-?\s?\$?\s?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|(?<![\w.)])-?\$?\.\d+", re.ASCII
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
-_TRIM = " \t\r\n*`_\"'.,;:!"
+_MARK_UP = " \t\r\n*`_\"'"
+_PUNCTUATION = ".,;:!"
 
 
 def extract(row: Row, answer_text: str | None) -> str:
@@ -36,19 +44,17 @@ def extract(row: Row, answer_text: str | None) -> str:
         return _math_answer(text)
     if row.grader == "number":
         return _last_number(text)
-    answered = _after_marker(text)
+    lines = _answer_lines(text)
     if row.grader == "letter":
-        option = _option(answered)
-        return option if option in {choice.lower() for choice in row.choices} else ""
+        letters = {choice.lower() for choice in row.choices}
+        return next((option for line in lines if (option := _option(line)) in letters), "")
     expected = _plain(row.answer)
     if re.fullmatch(r"\([a-z]\)", expected):
-        return _option(answered) or _plain(answered)
+        return next((option for line in lines if (option := _option(line))), _plain(lines[0]))
     if expected in _WORD_ANSWERS:
-        word = _WORD.match(_plain(answered))
-        return word.group(1) if word else _plain(answered)
-    if _as_number(expected):
-        return _as_number(_plain(answered)) or _plain(answered)
-    return _plain(answered)
+        return next((word for line in lines if (word := _word(line))), _plain(lines[0]))
+    answered = _plain(lines[0])
+    return (_as_number(answered) if _as_number(expected) else "") or answered
 
 
 def grade(row: Row, answer_text: str | None) -> bool:
@@ -75,37 +81,59 @@ def boxed(text: str) -> str | None:
     return None
 
 
-def _after_marker(text: str) -> str:
-    """What follows the last answer marker up to the line end; the last line where there is no marker.
+def _answer_lines(text: str) -> list[str]:
+    """Where the answer may stand, most likely place first; never empty.
 
-    Where the marker ends its line, the next line that says something counts.
+    What follows the last answer marker up to the line end, or, where the marker ends its line, the next line
+    that says something. Without a marker the last line, then the first: an answer comes after its reasons or
+    before them.
     """
     markers = list(_MARKER.finditer(text))
     if markers:
-        lines = [line for line in text[markers[-1].end() :].splitlines() if line.strip(_TRIM)]
-        return lines[0].strip() if lines else ""
-    return text.splitlines()[-1].strip()
+        lines = [
+            line for line in text[markers[-1].end() :].splitlines() if line.strip(_MARK_UP + _PUNCTUATION)
+        ]
+        return [lines[0].strip() if lines else ""]
+    lines = text.splitlines()
+    return [lines[-1].strip(), lines[0].strip()]
 
 
-def _plain(text: str) -> str:
-    """Lower case, single spaces, no mark-up around, no punctuation at the end."""
+def _clean(text: str) -> str:
+    """Single spaces, no mark-up around, no punctuation at the end."""
     inner = boxed(text)
     text = inner if inner is not None else text
     text = re.sub(r"\\text\s*\{([^{}]*)\}", r"\1", text).replace("$", "")
-    return " ".join(text.lower().split()).strip(_TRIM)
+    return " ".join(text.split()).strip(_MARK_UP).lstrip(":").lstrip(_MARK_UP).rstrip(_MARK_UP + _PUNCTUATION)
 
 
-def _option(answered: str) -> str:
+def _plain(text: str) -> str:
+    return _clean(text).lower()
+
+
+def _option(line: str) -> str:
     """The option letter an answer begins with, lower case; empty where none or more than one is named."""
-    plain = _plain(answered)
-    match = _OPTION.match(plain)
+    text = _clean(line)
+    match = _OPTION.match(text)
     if match is None:
         return ""
-    letter = match.group(1) or match.group(2)
-    second = _SECOND_OPTION.match(plain, match.end())
-    if second is not None and second.group(1) != letter:
+    letter = next(group for group in match.groups() if group)
+    rest = text[match.end() :].lstrip(")")
+    second = _SECOND_OPTION.match(rest)
+    if second is not None and (second.group(1) or second.group(2)).lower() != letter.lower():
         return ""
-    return letter
+    return letter.lower()
+
+
+def _word(line: str) -> str:
+    """The yes, no, true ... an answer begins with; empty where none or more than one is named."""
+    text = _plain(line)
+    match = _WORD.match(text)
+    if match is None or match.group(1) not in _WORD_ANSWERS:
+        return ""
+    second = _SECOND_WORD.match(text, match.end())
+    if second is not None and second.group(1) in _WORD_ANSWERS - {match.group(1)}:
+        return ""
+    return match.group(1)
 
 
 def _as_number(text: str) -> str:
@@ -119,18 +147,21 @@ def _last_number(text: str) -> str:
     text = text.replace("\u2212", "-").replace("\\$", "$").replace("\\!", "").replace("{,}", ",")
     inner = boxed(text)
     if inner is None and _MARKER.search(text):
-        inner = _SENTENCE_END.split(_after_marker(text))[0]
+        inner = _SENTENCE_END.split(_answer_lines(text)[0])[0]
     numbers = _NUMBER.findall(inner if inner is not None else text)
     return _normal_number(numbers[-1]) if numbers else ""
 
 
 def _normal_number(text: str) -> str:
-    value = Decimal(re.sub(r"[\s,$]", "", text))
-    return "0" if value == 0 else f"{value.normalize():f}"
+    """The same text for the same value; digits are never converted, so no length is too long."""
+    digits = re.sub(r"[-\s,$]", "", text)
+    whole, _, fraction = digits.partition(".")
+    value = (whole.lstrip("0") or "0") + (f".{kept}" if (kept := fraction.rstrip("0")) else "")
+    return f"-{value}" if "-" in text and value != "0" else value
 
 
 def _math_answer(text: str) -> str:
     inner = boxed(text)
     if inner is not None:
         return inner
-    return _SENTENCE_END.split(_after_marker(text))[0].strip(" \t$*`.:")
+    return _SENTENCE_END.split(_answer_lines(text)[0])[0].strip(" \t$*`.:")

@@ -20,7 +20,7 @@ CHILD = Path(__file__).with_name("math_verify_child.py")
 
 
 class MathComparer:
-    """One child process, started when first needed and again after it had to be ended. Any thread may call."""
+    """One child process, started when needed and again after it had to be ended. Any thread may call."""
 
     def __init__(self, timeout_s: float = 10.0, start_timeout_s: float = 60.0) -> None:
         self._timeout_s = timeout_s

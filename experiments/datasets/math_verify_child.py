@@ -1,4 +1,4 @@
-"""The child of `MathComparer`: one question a line on standard input, true or false a line on standard output.
+"""The child of `MathComparer`: a question a line on standard input, true or false a line on standard output.
 
 The only file that imports math-verify. Run as a script, so it imports nothing of the project.
 """

@@ -89,12 +89,14 @@ def split(
     test: list[Row] = []
     for task_type in types if types is not None else data_set.types:
         rows = list(data_set.rows_of(task_type))
-        random.Random(f"{seed}/{task_type}").shuffle(rows)  # noqa: S311
+        random.Random(f"{seed}/{task_type}").shuffle(rows)
+        where = f"type {task_type!r} of data set {data_set.name!r}"
         if test_per_type is None:
             candidates = [row for row in rows if row.part == "test"]
+            if not candidates:
+                raise DataSetError(f"no published split marks test rows of {where}; say how many to draw")
         else:
             candidates = [row for row in rows if row.part != "warm_up"]
-        where = f"type {task_type!r} of data set {data_set.name!r}"
         chosen = _first(candidates, test_per_type, f"test rows of {where}")
         taken = {row.problem for row in chosen}
         left = [row for row in rows if row.part != "test" and row.problem not in taken]
