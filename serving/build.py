@@ -58,10 +58,10 @@ def _openai_http(spec: BackendSpec) -> Backend:
 
 
 def _vllm_engine(spec: BackendSpec) -> Backend:
-    from serving.vllm_engine import VllmEngineOptions, vllm_backend
+    from serving.vllm_engine import VllmBackend, VllmEngineOptions
 
     options = _options(VllmEngineOptions, spec)
-    return vllm_backend(
+    return VllmBackend(
         spec.model, options, tensor_parallel=spec.tensor_parallel, environment=environment(spec)
     )
 

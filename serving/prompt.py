@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from serving.api import Prompt
 from serving.errors import PromptTooLongError
@@ -12,6 +12,19 @@ ChatMessage = dict[str, str]
 
 CHARACTERS_PER_TOKEN = 3.5
 """A cautious figure for English; code and other languages take more tokens."""
+
+LEAST_ANSWER_TOKENS = 16
+"""Room that an answer needs to be worth a call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedPrompt:
+    """A prompt that a context can take, with room for the answer."""
+
+    prompt: Prompt
+    max_tokens: int
+    """What was asked for, or what the context leaves."""
+    dropped_demonstrations: int
 
 
 def chat_messages(prompt: Prompt) -> list[ChatMessage]:
@@ -62,3 +75,29 @@ def fit(
         else:
             too_few = middle
     return without_lowest(prompt, enough), enough
+
+
+def fit_context(
+    prompt: Prompt,
+    count_tokens: Callable[[list[ChatMessage]], int],
+    *,
+    max_tokens: int,
+    context_tokens: int,
+) -> FittedPrompt:
+    """Share a context between prompt and answer.
+
+    The answer is promised `max_tokens`, but at most a quarter of the context; demonstrations that would not
+    leave it that are dropped. Whatever the prompt leaves beyond, the answer may use. Raises
+    PromptTooLongError if the prompt without demonstrations leaves less than 16 tokens.
+    """
+    promised_tokens = min(max_tokens, context_tokens // 4)
+    try:
+        fitting, dropped = fit(prompt, count_tokens, context_tokens - promised_tokens)
+    except PromptTooLongError:
+        dropped = len(prompt.demonstrations)
+        bare = without_lowest(prompt, dropped)
+        fitting, _ = fit(bare, count_tokens, context_tokens - min(max_tokens, LEAST_ANSWER_TOKENS))
+    left_tokens = context_tokens - count_tokens(chat_messages(fitting))
+    return FittedPrompt(
+        prompt=fitting, max_tokens=min(max_tokens, left_tokens), dropped_demonstrations=dropped
+    )
