@@ -1,0 +1,76 @@
+"""Statistics of a report: proportions, quantiles, paired differences. Pure."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+_Z_95 = 1.959963984540054
+"""97.5 % quantile of the standard normal distribution."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proportion:
+    """So many of so many."""
+
+    successes: int
+    total: int
+
+    @property
+    def value(self) -> float | None:
+        """None of nothing."""
+        return self.successes / self.total if self.total else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """95 % score interval (Wilson 1927): also sensible for few tasks and for 0 or all of them."""
+        return wilson_interval(self.successes, self.total) if self.total else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A value with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def wilson_interval(successes: int, total: int) -> tuple[float, float]:
+    """95 % interval of a proportion. Raises ValueError unless 0 <= successes <= total and total > 0."""
+    if total < 1 or not 0 <= successes <= total:
+        raise ValueError(f"{successes} of {total} is no proportion")
+    share, z2 = successes / total, _Z_95**2
+    centre = share + z2 / (2 * total)
+    spread = _Z_95 * math.sqrt(share * (1 - share) / total + z2 / (4 * total**2))
+    scale = 1 + z2 / total
+    return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
+
+
+def quantile(values: Sequence[float], q: float) -> float | None:
+    """The q-quantile (0..1) with linear interpolation; None of nothing."""
+    return float(np.quantile(values, q)) if len(values) else None
+
+
+def median(values: Sequence[float]) -> float | None:
+    return quantile(values, 0.5)
+
+
+def paired_difference(
+    a_N: Sequence[float], b_N: Sequence[float], *, resamples: int = 10_000, seed: int = 1
+) -> Estimate:
+    """Mean of b - a over N pairs with its 95 % bootstrap percentile interval (Efron 1979).
+
+    Pairs are drawn whole, so what both arms share (hard tasks are hard for both) does not widen the interval.
+    Raises ValueError for no pairs or unequal lengths.
+    """
+    if len(a_N) != len(b_N) or not len(a_N):
+        raise ValueError(f"{len(a_N)} and {len(b_N)} values are no pairs")
+    difference_N = np.asarray(b_N, dtype=np.float64) - np.asarray(a_N, dtype=np.float64)
+    rng = np.random.default_rng(seed)
+    n = len(difference_N)
+    # One row at a time: a resample matrix of a long run would not fit into memory.
+    means_R = np.array([difference_N[rng.integers(n, size=n)].mean() for _ in range(resamples)])
+    low, high = np.quantile(means_R, (0.025, 0.975))
+    return Estimate(value=float(difference_N.mean()), low=float(low), high=float(high))

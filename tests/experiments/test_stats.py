@@ -1,0 +1,60 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.stats import Proportion, median, paired_difference, quantile, wilson_interval
+
+
+def test_wilson_interval_agrees_with_published_values() -> None:
+    # Newcombe 1998, table I, method 3 (score without continuity correction).
+    for successes, total, low, high in (
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+    ):
+        assert wilson_interval(successes, total) == pytest.approx((low, high), abs=5e-5)
+
+
+@given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_wilson_interval_holds_the_share_and_stays_in_the_unit_interval(pair: tuple[int, int]) -> None:
+    successes, total = pair
+    low, high = wilson_interval(successes, total)
+    assert 0 <= low <= successes / total + 1e-12
+    assert successes / total - 1e-12 <= high <= 1
+    mirrored = wilson_interval(total - successes, total)
+    assert mirrored == pytest.approx((1 - high, 1 - low))
+
+
+def test_a_proportion_of_nothing_has_no_value() -> None:
+    assert Proportion(successes=0, total=0).value is None
+    assert Proportion(successes=0, total=0).interval is None
+    with pytest.raises(ValueError, match="3 of 2"):
+        wilson_interval(3, 2)
+
+
+def test_quantiles_interpolate() -> None:
+    assert median([4.0, 1.0, 3.0]) == 3.0
+    assert quantile([0.0, 10.0], 0.95) == pytest.approx(9.5)
+    assert median([]) is None
+
+
+def test_the_paired_difference_ignores_what_both_arms_share() -> None:
+    # Hard and easy tasks for both; b is right on 10 more of 100.
+    a = [0.0] * 50 + [1.0] * 50
+    b = [0.0] * 40 + [1.0] * 60
+    paired = paired_difference(a, b)
+    assert paired.value == pytest.approx(0.1)
+    # Of the difference alone: standard error sqrt(.1 * .9 / 100) = 0.03.
+    assert paired.low == pytest.approx(0.1 - 1.96 * 0.03, abs=0.015)
+    assert paired.high == pytest.approx(0.1 + 1.96 * 0.03, abs=0.015)
+    unpaired_half_width = 1.96 * math.sqrt(2 * 0.25 / 100)
+    assert paired.high - paired.low < unpaired_half_width
+
+
+def test_the_paired_difference_of_equal_arms_is_exactly_nothing() -> None:
+    same = paired_difference([1.0, 0.0, 1.0], [1.0, 0.0, 1.0])
+    assert (same.value, same.low, same.high) == (0, 0, 0)
+    with pytest.raises(ValueError, match="no pairs"):
+        paired_difference([1.0], [])
