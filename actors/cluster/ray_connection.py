@@ -1,0 +1,113 @@
+"""Joins a running Ray, or starts one in this process's care; leaves each as it was found."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import ray
+from pydantic import Field
+from ray.exceptions import RayError
+
+from actors.config import Settings
+from actors.errors import ClusterError
+
+ROOT = Path(__file__).resolve().parents[2]
+"""The checkout (or its copy, inside a job): what the workers import from."""
+UPLOAD_EXCLUDES = (
+    ".git",
+    ".venv",
+    "__pycache__",
+    ".*_cache",
+    ".hypothesis",
+    "/runs",
+    "/docs",
+    "/tests",
+    "*.parquet",
+    "*.gguf",
+    "*.safetensors",
+)
+"""Left out of the upload, in gitignore's syntax; `.gitignore` counts too."""
+JOB_VARIABLE = "RAY_JOB_CONFIG_JSON_ENV_VAR"
+"""Set by `ray job submit`, which has then uploaded the checkout already."""
+
+
+class RaySettings(Settings):
+    """How a plan runs on Ray."""
+
+    address: str | None = None
+    """A running Ray to join; None: RAY_ADDRESS if set (inside a job it is), else a new Ray on this machine."""
+    include_dashboard: bool = True
+    """Of a Ray started here."""
+    log_to_driver: bool = False
+    """Whether what workers print comes to this terminal."""
+    object_store_memory_bytes: int = Field(default=200 << 20, ge=80 << 20)
+    """Of a Ray started here; messages are small."""
+    replica_cpus: float = Field(default=0.1, gt=0)
+    """Logical CPUs of one replica. Small, so that one machine holds several; not zero, so that none lands on a
+    head node that offers no CPUs."""
+    gpus: Literal["auto", "always", "never"] = "auto"
+    """Whether models ask for GPUs; auto: if the cluster has any when the plan starts. An autoscaling cluster
+    without a GPU node yet needs always."""
+    max_restarts: int = Field(default=3, ge=0)
+    """How often a replica or the encoder is started again after its process died."""
+    placement_timeout_s: float = Field(default=600.0, gt=0)
+    """How long to wait for nodes; a Ray started here cannot grow and is given LOCAL_PLACEMENT_TIMEOUT_S."""
+    start_timeout_s: float = Field(default=900.0, gt=0)
+    """How long a model may take to load."""
+    control_timeout_s: float = Field(default=60.0, gt=0)
+    """How long an agent or the intake may be silent before the run is given up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RayConnection:
+    """What there was before: decides what `disconnect` does."""
+
+    kind: Literal["started", "joined", "found"]
+    """A Ray started here; a running one joined; this process was connected already."""
+
+
+def connect(settings: RaySettings, *, local_cpus: float) -> RayConnection:
+    """Connects this process. A Ray started here offers at least `local_cpus` logical CPUs.
+
+    Raises ClusterError naming the address that cannot be joined.
+    """
+    if ray.is_initialized():
+        return RayConnection(kind="found")
+    address = settings.address or os.environ.get("RAY_ADDRESS") or "local"
+    options: dict[str, Any] = {"log_to_driver": settings.log_to_driver, "logging_level": "WARNING"}
+    if address == "local":
+        _start(settings, options, local_cpus)
+        return RayConnection(kind="started")
+    if JOB_VARIABLE not in os.environ:
+        options["runtime_env"] = {"working_dir": str(ROOT), "excludes": list(UPLOAD_EXCLUDES)}
+    try:
+        ray.init(address=address, **options)
+    except (RayError, ConnectionError, RuntimeError, ValueError) as error:
+        mode = os.environ.get("RAY_AUTH_MODE", "unset")
+        raise ClusterError(
+            f"Ray at {address!r} cannot be joined ({error}): check the address, and that RAY_AUTH_MODE "
+            f"(here {mode}) and the token are the same on both sides"
+        ) from error
+    return RayConnection(kind="joined")
+
+
+def disconnect(connection: RayConnection) -> None:
+    """Ends a Ray that was started here, leaves one that was joined, keeps a connection that was found."""
+    if connection.kind != "found" and ray.is_initialized():
+        ray.shutdown()
+
+
+def _start(settings: RaySettings, options: dict[str, Any], local_cpus: float) -> None:
+    # Said outright: by default Ray would switch tokens on for this process and write one to the home folder.
+    os.environ.setdefault("RAY_AUTH_MODE", "disabled")
+    # Workers import the checkout itself, without a copy: relative paths in a pool file go on to work.
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    ray.init(
+        address="local",
+        num_cpus=max(os.cpu_count() or 1, int(local_cpus) + 1),
+        include_dashboard=settings.include_dashboard,
+        object_store_memory=settings.object_store_memory_bytes,
+        runtime_env={"env_vars": {"PYTHONPATH": path}},
+        **options,
+    )
