@@ -182,7 +182,7 @@ def test_a_resumed_run_counts_its_active_segments_only(runs: Any) -> None:
     assert [segment.length_s for segment in summary.test.time.segments] == [4, 10]
     assert summary.test.throughput_per_min == pytest.approx(60 * 3 / 14)
     assert summary.test.finished_at_s == pytest.approx((4.0, 10.0, 12.0))
-    assert summary.test.agents_A[0].queue.at_s_P == (7,)
+    assert summary.test.agents_A[0].queue.at_s_P == pytest.approx((7.0,))
     assert any("interrupted" in note for note in summary.notes)
 
 
