@@ -20,6 +20,11 @@ from retrieval.ranking import RankingSettings
 PROBE_TEXT = "dimensions"
 
 
+def build_state(identity: AgentIdentity, settings: AgentSettings) -> AgentState:
+    """A fresh agent with the mechanism that its settings name."""
+    return AgentState(identity, settings, Backpressure(settings.mechanism, settings.recorded_candidates))
+
+
 class AgentActor:
     """Hosts agents: each has its own state, model, memory and stream of chance."""
 
@@ -86,9 +91,8 @@ class AgentActor:
                 ranking=ranking,
             )
             memory = Memory(trajectories=trajectories, embedder=self._embedder)
-        mechanism = Backpressure(settings.mechanism, settings.recorded_candidates)
         return AgentShell(
-            AgentState(identity, settings, mechanism),
+            build_state(identity, settings),
             settings,
             model=self._models[identity.agent],
             memory=memory,

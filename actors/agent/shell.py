@@ -75,6 +75,9 @@ class LogEntry:
     event: Event
     now_s: float
     rng_state: Mapping[str, Any]
+    """Before the event."""
+    commands: tuple[Command, ...]
+    """What the state answered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,9 +164,12 @@ class AgentShell:
         if self._closed:
             return
         now_s = self._clock.now_s()
+        rng_state = self._rng.bit_generator.state if self._log is not None else {}
+        commands = self.state.handle(event, now_s, self._rng)
         if self._log is not None:
-            self._log.append(LogEntry(event=event, now_s=now_s, rng_state=self._rng.bit_generator.state))
-        for command in self.state.handle(event, now_s, self._rng):
+            entry = LogEntry(event=event, now_s=now_s, rng_state=rng_state, commands=tuple(commands))
+            self._log.append(entry)
+        for command in commands:
             self._carry_out(command)
 
     def _carry_out(self, command: Command) -> None:
