@@ -157,7 +157,7 @@ def _run(options: argparse.Namespace, console: Console) -> int:
     try:
         execute(folder, console)
     except KeyboardInterrupt:
-        console.print(f"interrupted; go on with: python -m experiments run --resume {folder.run_id}")
+        console.print(f"interrupted; go on with: python -m experiments run --resume {folder.path}")
         raise
     for table in summary_tables(summarise(folder)):
         console.print(table)

@@ -40,7 +40,9 @@ def environment(spec: BackendSpec | EncoderSpec) -> dict[str, str]:
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # otherwise each replica binds itself to all cores
             "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # on a CPU the engine lives in this process
             "VLLM_NO_USAGE_STATS": "1",
-            "VLLM_LOGGING_LEVEL": os.environ.get("VLLM_LOGGING_LEVEL", "WARNING"),
+            "VLLM_LOGGING_LEVEL": os.environ.get("VLLM_LOGGING_LEVEL", "ERROR"),
+            "TORCH_CPP_LOG_LEVEL": "ERROR",
+            "TQDM_DISABLE": "1",  # progress bars of loading, one for each replica, tell nobody anything
         }
     return variables
 

@@ -15,6 +15,12 @@ from typing import Any, Protocol
 
 from serving.errors import FinalServingError, RetryableServingError
 
+_ENGINE_CODE = threading.Lock()
+"""Engines of one process share global state (vLLM's forward context, its distributed groups): whatever runs
+inside one keeps the others out. With one engine a process, as on Ray, nobody ever waits here."""
+_YIELD_S = 1e-4
+"""Between two steps, so that a thread that waits for the lock gets it; a step takes a hundred times longer."""
+
 RESTART_S = 5.0
 """What a caller should wait for a new engine."""
 
@@ -143,7 +149,8 @@ class SteppingThread:
 
     def _run(self, loop: asyncio.AbstractEventLoop, built: asyncio.Future[SteppableEngine]) -> None:
         try:
-            engine = self._build()
+            with _ENGINE_CODE:
+                engine = self._build()
         except BaseException as error:
             self._end(f"engine {self._name} did not start")
             _answer(loop, built, error)
@@ -156,7 +163,8 @@ class SteppingThread:
             why = f"engine {self._name} died ({type(error).__name__}: {error}): start the replica again"
         finally:
             self._end(why)
-            self._release(engine)
+            with _ENGINE_CODE:
+                self._release(engine)
 
     def _step_until_stopped(self, engine: SteppableEngine) -> None:
         while True:
@@ -168,16 +176,18 @@ class SteppingThread:
                 arrived, aborted = list(self._arrived), list(self._aborted)
                 self._arrived.clear()
                 self._aborted.clear()
-            for call in arrived:
-                self._admit(engine, call)
-            gone = [call.engine_id for call in aborted if self._waiting.pop(call.engine_id, None)]
-            if gone:
-                engine.abort_request(gone)
-            if engine.has_unfinished_requests():
-                for delta in engine.step():
-                    self._take(delta)
-            elif self._waiting:
-                raise RuntimeError(f"the engine lost {len(self._waiting)} requests")
+            with _ENGINE_CODE:
+                for call in arrived:
+                    self._admit(engine, call)
+                gone = [call.engine_id for call in aborted if self._waiting.pop(call.engine_id, None)]
+                if gone:
+                    engine.abort_request(gone)
+                if engine.has_unfinished_requests():
+                    for delta in engine.step():
+                        self._take(delta)
+                elif self._waiting:
+                    raise RuntimeError(f"the engine lost {len(self._waiting)} requests")
+            time.sleep(_YIELD_S)
 
     def _admit(self, engine: SteppableEngine, call: _Call) -> None:
         try:
