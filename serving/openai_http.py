@@ -198,8 +198,10 @@ class OpenAIHttpBackend:
     async def _with_retries(self, body: Mapping[str, Any], began_s: float) -> _Reply:
         tries = self._options.max_retries + 1
         for attempt in range(tries):
+            if self._client is None:
+                raise RetryableServingError(f"the backend for {self._base_url} is not started, or is closed")
             try:
-                return await self._stream(body, began_s)
+                return await self._stream(self._client, body, began_s)
             except RetryableServingError as error:
                 own_wait_s = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2**attempt) * self._jitter.uniform(0.5, 1.0)
                 wait_s = max(error.after_s, own_wait_s)
@@ -210,12 +212,10 @@ class OpenAIHttpBackend:
                 await asyncio.sleep(wait_s)
         raise AssertionError("the last try returns or raises")
 
-    async def _stream(self, body: Mapping[str, Any], began_s: float) -> _Reply:
-        if self._client is None:
-            raise RetryableServingError(f"the backend for {self._base_url} is not started, or is closed")
+    async def _stream(self, client: httpx.AsyncClient, body: Mapping[str, Any], began_s: float) -> _Reply:
         reply = _Reply()
         try:
-            async with self._client.stream("POST", f"{self._base_url}/chat/completions", json=body) as answer:
+            async with client.stream("POST", f"{self._base_url}/chat/completions", json=body) as answer:
                 if answer.status_code != 200:
                     self._raise_for(answer.status_code, await answer.aread(), answer.headers)
                 async for event in _events(answer):
