@@ -261,7 +261,6 @@ class AgentState:
         commands: list[Command] = []
         while self._slots.free and len(self._queues):
             task = self._queues.pop_longest(now_s)
-            self._version += 1  # a forward carries the view as of now
             if task.remaining_s is not None and task.remaining_s <= 0:
                 commands.append(self._report(task, error="deadline passed before the task was executed"))
                 continue
