@@ -57,6 +57,11 @@ class Summary:
         return self.phases[-1]
 
     @property
+    def shown(self) -> PhaseSummary:
+        """The phase to show in detail: the last one of which a task has finished."""
+        return next((phase for phase in reversed(self.phases) if phase.finished), self.test)
+
+    @property
     def backends(self) -> tuple[tuple[str, int], ...]:
         """(kind and model, agents that run on it), in the order of the agents."""
         kinds = [agent.backend for agent in self.agents_A]
@@ -66,7 +71,7 @@ class Summary:
     def backend_label(self) -> str:
         """One line for a title: models and, where one is simulated, that no model answered."""
         line = ", ".join(f"{count} × {kind}" for kind, count in self.backends)
-        return f"{line} ({SIMULATED})" if self.simulated else line
+        return f"{SIMULATED} ({line})" if self.simulated else line
 
 
 SIMULATED = "simulated backend: no model answered"
@@ -159,20 +164,33 @@ def _notes(settings: RunSettings, phases: Sequence[PhaseSummary]) -> tuple[str, 
 
 
 def summary_tables(summary: Summary) -> list[Table]:
-    """What a run came to: overview, accuracy and finishers by type, and agents of the test phase."""
+    """What a run came to: labels, figures, accuracy and finishers by type, and agents."""
     return [grid.rich() for grid in summary_grids(summary)]
 
 
 def summary_grids(summary: Summary) -> list[Grid]:
-    phase = next((p for p in reversed(summary.phases) if p.finished), summary.test)
-    return [overview_grid(summary), type_grid(summary, phase), agent_grid(summary, phase)]
+    phase = summary.shown
+    return [
+        run_grid(summary),
+        figures_grid(summary),
+        type_grid(summary, phase),
+        agent_grid(summary, phase),
+    ]
 
 
-def overview_grid(summary: Summary) -> Grid:
-    """Labels, then one column of figures for each phase."""
+def run_grid(summary: Summary) -> Grid:
+    """What was run, and what to know before believing a figure."""
+    return Grid(
+        title=f"Run {summary.run_id}" + ("" if summary.complete else " (unfinished)"),
+        header=("", ""),
+        rows=tuple(label_rows(summary)),
+        note="\n".join(summary.notes),
+    )
+
+
+def figures_grid(summary: Summary) -> Grid:
+    """One column of figures for each phase, then what agents counted, then the commonest errors."""
     phases = summary.phases
-    blank = ("",) * (len(phases) - 1)
-    labels = [(name, value, *blank) for name, value in label_rows(summary)]
     figures = zip(*(figure_rows(phase) for phase in phases), strict=True)
     rows = [(cells[0][0], *(value for _, value in cells)) for cells in figures]
     counted = dict.fromkeys(name for phase in phases for name in phase.counts)
@@ -182,12 +200,7 @@ def overview_grid(summary: Summary) -> Grid:
         (f"error: {message[:160]}", *(str(dict(phase.error_messages).get(message, 0)) for phase in phases))
         for message in messages
     ]
-    return Grid(
-        title=f"Run {summary.run_id}" + ("" if summary.complete else " (unfinished)"),
-        header=("", *(phase.phase for phase in phases)),
-        rows=(*labels, *rows),
-        note="\n".join(summary.notes),
-    )
+    return Grid(title="Figures", header=("", *(phase.phase for phase in phases)), rows=tuple(rows))
 
 
 def label_rows(summary: Summary) -> list[tuple[str, str]]:
