@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from actors.cluster.api import StartableCluster
 from actors.cluster.local import LocalCluster
 from actors.cluster.plan import Plan
 from actors.errors import SettingsError
@@ -72,8 +73,12 @@ async def _execute(folder: RunFolder, console: Console) -> None:
             folder.close()
 
 
-def _cluster(plan: Plan, settings: RunSettings) -> LocalCluster:
-    return LocalCluster(plan)
+def _cluster(plan: Plan, settings: RunSettings) -> StartableCluster:
+    if settings.runtime == "local":
+        return LocalCluster(plan)
+    from actors.cluster.ray_runtime import RayCluster  # Ray takes a second to import
+
+    return RayCluster(plan, settings.ray)
 
 
 def _load(settings: RunSettings) -> DataSet:

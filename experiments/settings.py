@@ -7,6 +7,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
+from actors.cluster.ray_settings import RaySettings
 from actors.cluster.topology import TopologySettings
 from actors.config import AgentSettings, Settings
 from actors.errors import SettingsError
@@ -89,6 +90,7 @@ class RunSettings(Settings):
     pool: PoolSettings
     dataset: DatasetSettings = DatasetSettings()
     runtime: Literal["ray", "local"] = "ray"
+    ray: RaySettings = RaySettings()
     warmup: int = Field(default=54, ge=0)
     """Tasks of the warm-up, over all types."""
     test: int = Field(default=54, ge=1)

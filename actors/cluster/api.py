@@ -48,7 +48,9 @@ class IntakePort(Protocol):
 class Cluster(Protocol):
     """A plan that runs. Closing it ends everything it started."""
 
-    intake: IntakePort
+    @property
+    def intake(self) -> IntakePort:
+        """Where tasks enter and results come out."""
 
     async def broadcast(self, body: Body) -> None:
         """A control message to every agent; returns when all have it."""
@@ -61,3 +63,10 @@ class Cluster(Protocol):
 
     async def close(self) -> None:
         """May be called twice."""
+
+
+class StartableCluster(Cluster, Protocol):
+    """A plan that a runtime has not started yet."""
+
+    async def start(self) -> None:
+        """Raises ClusterError naming what could not start; nothing stays."""
