@@ -102,25 +102,27 @@ def throughput(summary: Summary, phase: PhaseSummary) -> Any:
 
 def final_answers(summary: Summary, phase: PhaseSummary) -> Any:
     """Which agent gave the final answers of each type."""
-    totals_T = [sum(column) for column in zip(*phase.answers_AT, strict=True)]
-    rows = [("all types", [sum(answers) for answers in phase.answers_AT], sum(totals_T))]
-    rows += [
-        (name, [answers[t] for answers in phase.answers_AT], totals_T[t])
-        for t, name in enumerate(phase.types_T)
-    ]
+    columns = [list(column) for column in zip(*phase.answers_AT, strict=True)]
+    rows = [[sum(answers) for answers in phase.answers_AT], *columns]
+    totals = [sum(counts_A) for counts_A in rows]
     figure, axes = _figure(height=2.0 + 0.3 * len(rows))
     colours = _colours(len(phase.answers_AT))
-    for y, (_, counts_A, total) in enumerate(rows):
-        left = 0.0
-        for agent, count in enumerate(counts_A):
-            share = 100 * count / total if total else 0.0
-            axes.barh(y, share, left=left, color=colours[agent], height=0.7, edgecolor="white", linewidth=0.4)
-            if share >= 9:
-                axes.text(
-                    left + share / 2, y, f"{share:.0f}", ha="center", va="center", fontsize=7, color="white"
-                )
-            left += share
-    axes.set_yticks(range(len(rows)), [f"{name} ({total})" for name, _, total in rows])
+    left = [0.0] * len(rows)
+    for agent, colour in enumerate(colours):
+        shares = [
+            100 * counts_A[agent] / total if total else 0.0
+            for counts_A, total in zip(rows, totals, strict=True)
+        ]
+        bars = axes.barh(
+            range(len(rows)), shares, left=left, color=colour, height=0.7, edgecolor="white", linewidth=0.4
+        )
+        labels = [f"{share:.0f}" if share >= 9 else "" for share in shares]
+        axes.bar_label(bars, labels, label_type="center", fontsize=7, color="white")
+        left = [start + share for start, share in zip(left, shares, strict=True)]
+    names = ["all types", *phase.types_T]
+    axes.set_yticks(
+        range(len(rows)), [f"{name} ({total})" for name, total in zip(names, totals, strict=True)]
+    )
     axes.invert_yaxis()
     axes.set_xlim(0, 100)
     axes.set_xlabel("share of the final answers (%)")

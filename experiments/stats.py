@@ -8,6 +8,7 @@ import numpy as np
 
 _Z_95 = 1.959963984540054
 """97.5 % quantile of the standard normal distribution."""
+_DRAWS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,8 @@ def paired_difference(
     difference_N = np.asarray(b_N, dtype=np.float64) - np.asarray(a_N, dtype=np.float64)
     rng = np.random.default_rng(seed)
     n = len(difference_N)
-    # One row at a time: a resample matrix of a long run would not fit into memory.
-    means_R = np.array([difference_N[rng.integers(n, size=n)].mean() for _ in range(resamples)])
+    rows = max(1, _DRAWS // n)  # at a time: all at once would not fit into memory for a long run
+    drawn = (rng.integers(n, size=(min(rows, resamples - done), n)) for done in range(0, resamples, rows))
+    means_R = np.concatenate([difference_N[picks_RN].mean(axis=1) for picks_RN in drawn])
     low, high = np.quantile(means_R, (0.025, 0.975))
     return Estimate(value=float(difference_N.mean()), low=float(low), high=float(high))
