@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from actors.agent.events import Command, Event, Note, Received, Send
-from actors.agent.state import AgentIdentity, AgentState
+from actors.agent.events import Command, Event, Note, Received, Send, Wake
+from actors.agent.state import GOSSIP, AgentIdentity, AgentState
 from actors.backpressure.mechanism import Backpressure
 from actors.config import AgentSettings, BackpressureSettings
 from actors.mechanism import Mechanism
@@ -129,7 +129,10 @@ class OneAgent:
 
 
 def is_gossip(command: Command) -> bool:
-    return isinstance(command, Send) and isinstance(command.envelope.body, Gossip)
+    """Gossip itself, and the timer for the next."""
+    if isinstance(command, Send):
+        return isinstance(command.envelope.body, Gossip)
+    return isinstance(command, Wake) and command.key == GOSSIP
 
 
 def without_notes(commands: Sequence[Command]) -> list[Command]:

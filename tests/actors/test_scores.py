@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from actors.routing.policies import Situation, deals
 from actors.routing.scores import backpressure_scores, best_columns, graph_scores
 from actors.routing.view import NeighbourTable
-from tests.actors.samples import agent, agents, make_view
+from tests.actors.samples import agents, make_view
 
 
 def scalar_score(q_i: float, q_j: float, p_i: float, p_j: float, weight: float) -> float:
@@ -99,4 +99,3 @@ def test_scoring_leaves_its_arguments_alone() -> None:
     backpressure_scores(3.0, waiting_J, 0.5, quality_J, 20.0)
     assert waiting_J.tolist() == [1.0, 2.0]
     assert quality_J.tolist() == [0.5, 0.6]
-    assert agent(1) == 1
