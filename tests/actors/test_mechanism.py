@@ -198,7 +198,7 @@ class ToyContract:
         return [ForwardTo(task_id=task_id, to=best, reason="cheapest bid")]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     lost=st.sampled_from((0.0, 0.3)),
     split=st.sampled_from((0.0, 0.3)),

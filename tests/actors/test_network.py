@@ -51,7 +51,7 @@ def loaded(
     return network
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     out_N=graphs(),
     quality_weight=weights,
@@ -71,7 +71,7 @@ def test_each_task_ends_exactly_once(
         assert outcome.task.splits <= 5
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     out_N=graphs(),
     quality_weight=weights,
@@ -86,7 +86,7 @@ def test_repeated_messages_change_nothing(
     assert Counter(o.task.task_id for o in network.outcomes) == Counter(f"t{n}" for n in range(20))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     out_N=graphs(),
     quality_weight=weights,
@@ -112,7 +112,7 @@ def test_no_task_is_lost_where_answers_get_lost(
     assert network.holding() == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     out_N=graphs(),
     quality_weight=weights,
