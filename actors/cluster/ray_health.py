@@ -40,7 +40,7 @@ class Watch:
         for name, answer in zip(replicas, replies[len(hosts) :], strict=True):
             if answer is None:
                 raise ClusterError(
-                    f"the replica of agent {name} is gone for good, its restarts are used up: see its log, "
+                    f"{name} is gone for good: its restarts are used up. See its log, "
                     f"give it more memory or another model, and go on with `--resume`"
                 )
         for name, answer in answers.items():

@@ -7,6 +7,7 @@ that dies takes no queue with it, and comes back by itself (DEALS section 4 pins
 import asyncio
 import time
 from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import ray
@@ -23,12 +24,13 @@ from actors.clock import MonotonicClock
 from actors.cluster.intake import Intake
 from actors.cluster.placement import HostPlacement, encoder_gpus, host_name, place, replica_name, shortfall
 from actors.cluster.plan import INTAKE, AgentPlan, Plan
-from actors.cluster.ray_connection import RayConnection, RaySettings, connect, disconnect
+from actors.cluster.ray_connection import RayConnection, connect, disconnect
 from actors.cluster.ray_health import Watch
 from actors.cluster.ray_intake import RayIntakePort
 from actors.cluster.ray_metrics import RayMetrics
 from actors.cluster.ray_peers import ActorHandle, RayConnect, RayEmbedder, RayModel, own_error
 from actors.cluster.ray_replicas import EncoderHost, ModelHost
+from actors.cluster.ray_settings import RaySettings
 from actors.errors import ClusterError
 from actors.messages import Body, agent_address
 from actors.metrics import Stamped
@@ -38,7 +40,7 @@ from serving.errors import ServingError
 ENCODER = "encoder"
 INTAKE_NAME = "intake"
 LOCAL_PLACEMENT_TIMEOUT_S = 15.0
-FAREWELL_S = 4.0
+FAREWELL_S = 2.5
 """How long actors may take to put their work down before they are ended."""
 CALLS_AT_ONCE = 1000
 """Of one actor; more wait in its queue."""
@@ -56,7 +58,8 @@ class RayCluster:
         self._groups: list[PlacementGroup] = []
         self._hosts: dict[str, ActorHandle] = {}
         self._replicas: dict[str, ActorHandle] = {}
-        self._others: list[ActorHandle] = []
+        self._actors: dict[str, ActorHandle] = {}
+        """All of this run, encoder and intake included, by name."""
         self._watch = Watch(self._settings.control_timeout_s)
         self.intake = RayIntakePort(self._watch)
 
@@ -86,7 +89,7 @@ class RayCluster:
             for agent in placement.agents:
                 self._launch_replica(agent, placement, group)
         loading = [
-            self._load(self._replicas[agent.name], f"agent {agent.name}: model {_model(agent)}")
+            self._load(self._replicas[replica_name(agent)], f"agent {agent.name}: model {_model(agent)}")
             for agent in plan.agents
         ]
         if encoder is not None:
@@ -119,9 +122,11 @@ class RayCluster:
         connection, self._connection = self._connection, None
         if connection is None:
             return
-        if ray.is_initialized():
-            await self._end_actors()
-        disconnect(connection)
+        try:
+            if ray.is_initialized():
+                await self._end_actors()
+        finally:
+            disconnect(connection)
 
     # Starting
 
@@ -154,7 +159,7 @@ class RayCluster:
         spec = self._plan.encoder
         if spec is None:
             return None
-        encoder = self._launch(
+        return self._launch(
             EncoderHost,
             ENCODER,
             (spec,),
@@ -163,13 +168,12 @@ class RayCluster:
             max_restarts=self._settings.max_restarts,
             runtime_env={"env_vars": environment(spec)},
         )
-        self._others.append(encoder)
-        return encoder
 
     def _launch_replica(self, agent: AgentPlan, placement: HostPlacement, group: PlacementGroup) -> None:
-        self._replicas[agent.name] = self._launch(
+        name = replica_name(agent)
+        self._replicas[name] = self._launch(
             ModelHost,
-            replica_name(agent),
+            name,
             (agent.backend,),
             num_cpus=placement.replica_cpus,
             num_gpus=placement.gpus[agent.name],
@@ -187,10 +191,7 @@ class RayCluster:
             placement.name,
             ([plan.identity(agent.agent, epoch) for agent in placement.agents], plan.settings),
             keywords={
-                "models": {
-                    agent.agent: RayModel(self._replicas[agent.name], replica_name(agent))
-                    for agent in placement.agents
-                },
+                "models": {agent.agent: self._model(agent) for agent in placement.agents},
                 "embedder": None if encoder is None else RayEmbedder(encoder, ENCODER),
                 "connect": self._connect(),
                 "seed": plan.seed,
@@ -212,8 +213,11 @@ class RayCluster:
                 ray.get_runtime_context().get_node_id(), soft=True
             ),
         )
-        self._others.append(intake)
         self.intake.attach(intake)
+
+    def _model(self, agent: AgentPlan) -> RayModel:
+        name = replica_name(agent)
+        return RayModel(self._replicas[name], name)
 
     def _connect(self) -> RayConnect:
         names = {agent_address(agent.agent): host_name(host) for host in self._plan.hosts() for agent in host}
@@ -233,12 +237,17 @@ class RayCluster:
         Ray runs each concurrency group on a thread and event loop of its own. All that touches an actor's state
         therefore shares the default one; `control` only answers whether the process is there, at any load.
         """
+        if name in self._actors:
+            raise ClusterError(
+                f"plan {self._plan.name!r}: two actors would be called {name!r}; rename an agent"
+            )
         actor_class = ray.remote(
             max_concurrency=CALLS_AT_ONCE, concurrency_groups={"control": 4}, max_task_retries=0
         )(plain)
         handle: ActorHandle = actor_class.options(name=name, namespace=self.namespace, **options).remote(
             *arguments, **(keywords or {})
         )
+        self._actors[name] = handle
         return handle
 
     async def _load(self, actor: ActorHandle, what: str, *arguments: Any) -> None:
@@ -268,19 +277,23 @@ class RayCluster:
     async def _end_actors(self) -> None:
         """Lets every actor put its work down, agents first; then ends them, ready or not."""
         self._watch.over({}, {})
-        hosts, models = list(self._hosts.values()), list(self._replicas.values())
-        encoders = [actor for actor in self._others if hasattr(actor, "encode")]
-        for actors in (hosts, [*models, *encoders]):
-            farewells = [actor.close.remote() for actor in actors]
-            if farewells:
-                await asyncio.to_thread(
-                    ray.wait, farewells, num_returns=len(farewells), timeout=FAREWELL_S, fetch_local=False
-                )
-        for actor in [*hosts, *models, *self._others]:
-            ray.kill(actor)
-        for group in self._groups:
-            remove_placement_group(group)
-        self._hosts, self._replicas, self._others, self._groups = {}, {}, [], []
+        loaded = [actor for name, actor in self._actors.items() if name in {*self._replicas, ENCODER}]
+        try:
+            await asyncio.gather(*map(_farewell, self._hosts.values()))
+            await asyncio.gather(*map(_farewell, loaded))
+        finally:
+            for actor in self._actors.values():
+                ray.kill(actor)
+            for group in self._groups:
+                remove_placement_group(group)
+            self._actors, self._hosts, self._replicas, self._groups = {}, {}, {}, []
+
+
+async def _farewell(actor: ActorHandle) -> None:
+    """An actor that is gone, or too busy to answer, gets no more time."""
+    with suppress(RayError, TimeoutError):
+        async with asyncio.timeout(FAREWELL_S):
+            await actor.close.remote()
 
 
 def _beside(group: PlacementGroup) -> PlacementGroupSchedulingStrategy:
