@@ -69,6 +69,7 @@ def accuracy(summary: Summary, phase: PhaseSummary) -> Any:
         axes.plot([100 * low, 100 * high], [y, y], color="#20262d", linewidth=1.2)
         axes.text(101, y, f"{proportion.successes}/{proportion.total}", va="center", fontsize=8)
     axes.set_yticks(range(len(bars)), [name for name, _ in bars])
+    axes.margins(y=0.01)
     axes.invert_yaxis()
     axes.set_xlim(0, 112)
     axes.set_xticks(range(0, 101, 20))
@@ -113,16 +114,20 @@ def final_answers(summary: Summary, phase: PhaseSummary) -> Any:
             100 * counts_A[agent] / total if total else 0.0
             for counts_A, total in zip(rows, totals, strict=True)
         ]
-        bars = axes.barh(
+        axes.barh(
             range(len(rows)), shares, left=left, color=colour, height=0.7, edgecolor="white", linewidth=0.4
         )
-        labels = [f"{share:.0f}" if share >= 9 else "" for share in shares]
-        axes.bar_label(bars, labels, label_type="center", fontsize=7, color="white")
+        for y, (start, share) in enumerate(zip(left, shares, strict=True)):
+            if share >= 9:
+                axes.text(
+                    start + share / 2, y, f"{share:.0f}", ha="center", va="center", fontsize=7, color="white"
+                )
         left = [start + share for start, share in zip(left, shares, strict=True)]
     names = ["all types", *phase.types_T]
     axes.set_yticks(
         range(len(rows)), [f"{name} ({total})" for name, total in zip(names, totals, strict=True)]
     )
+    axes.margins(y=0.01)
     axes.invert_yaxis()
     axes.set_xlim(0, 100)
     axes.set_xlabel("share of the final answers (%)")
@@ -177,6 +182,7 @@ def forwards_and_splits(summary: Summary, phase: PhaseSummary) -> Any:
         axes.bar(places, values_A, width=0.27, color=colour, label=label)
     _agent_axis(axes, summary)
     axes.set_ylabel("count")
+    axes.set_ylim(0, 1.05 * max(1, *(max(values_A) for _, _, values_A in groups)))
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_title(f"Forwards and splits, {phase.phase} phase")
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
