@@ -205,7 +205,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("command", choices=("prepare", "status"))
     command = parser.parse_args(arguments).command
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    logging.getLogger("httpx").setLevel(logging.WARNING)
     if command == "prepare":
         try:
             prepare()

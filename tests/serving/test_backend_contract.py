@@ -77,7 +77,10 @@ def build_engine() -> Backend:
     params=[
         "simulated",
         "openai_http",
-        pytest.param("vllm_engine", marks=[pytest.mark.slow, pytest.mark.filterwarnings("ignore")]),
+        pytest.param(
+            "vllm_engine",
+            marks=[pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore")],
+        ),
     ]
 )
 def case(request: pytest.FixtureRequest) -> Case:
