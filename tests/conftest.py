@@ -21,7 +21,8 @@ def _ray_only_in_slow_tests(request: pytest.FixtureRequest, monkeypatch: pytest.
 @pytest.fixture(scope="module")
 def local_ray() -> Iterator[None]:
     """A Ray of this module's own, without a dashboard. For slow tests."""
-    from actors.cluster.ray_connection import RaySettings, connect, disconnect
+    from actors.cluster.ray_connection import connect, disconnect
+    from actors.cluster.ray_settings import RaySettings
 
     connection = connect(RaySettings(include_dashboard=False), local_cpus=4)
     yield

@@ -34,6 +34,7 @@ from actors.cluster.ray_settings import RaySettings
 from actors.errors import ClusterError
 from actors.messages import Body, agent_address
 from actors.metrics import Stamped
+from serving.api import BackendSpec, EncoderSpec
 from serving.build import environment
 from serving.errors import ServingError
 
@@ -166,7 +167,7 @@ class RayCluster:
             num_cpus=self._settings.replica_cpus,
             num_gpus=encoder_gpus(spec, placements, cluster_gpus),
             max_restarts=self._settings.max_restarts,
-            runtime_env={"env_vars": environment(spec)},
+            **_environment(spec),
         )
 
     def _launch_replica(self, agent: AgentPlan, placement: HostPlacement, group: PlacementGroup) -> None:
@@ -178,7 +179,7 @@ class RayCluster:
             num_cpus=placement.replica_cpus,
             num_gpus=placement.gpus[agent.name],
             max_restarts=self._settings.max_restarts,
-            runtime_env={"env_vars": environment(agent.backend)},
+            **_environment(agent.backend),
             scheduling_strategy=_beside(group),
         )
 
@@ -298,6 +299,12 @@ async def _farewell(actor: ActorHandle) -> None:
 
 def _beside(group: PlacementGroup) -> PlacementGroupSchedulingStrategy:
     return PlacementGroupSchedulingStrategy(placement_group=group, placement_group_bundle_index=0)
+
+
+def _environment(spec: BackendSpec | EncoderSpec) -> dict[str, Any]:
+    """Variables set before the process imports anything; without any, a process that Ray has ready will do."""
+    variables = environment(spec)
+    return {"runtime_env": {"env_vars": variables}} if variables else {}
 
 
 def _model(agent: AgentPlan) -> str:

@@ -64,12 +64,12 @@ def make_agent_settings(**changes: Any) -> AgentSettings:
     return AgentSettings(**(values | changes))
 
 
-def make_tasks(count: int, plan: Plan) -> list[tuple[AgentId, Task]]:
+def make_tasks(count: int, plan: Plan, prefix: str = "k") -> list[tuple[AgentId, Task]]:
     """Tasks of all types, each with its arrival agent."""
     return [
         (
             AgentId(i * 7 % len(plan.agents)),
-            Task(task_id=TaskId(f"k{i}"), task_type=KINDS[i % len(KINDS)], problem=f"what is {i}?"),
+            Task(task_id=TaskId(f"{prefix}{i}"), task_type=KINDS[i % len(KINDS)], problem=f"what is {i}?"),
         )
         for i in range(count)
     ]
@@ -115,27 +115,28 @@ async def finish(cluster: Cluster, count: int, *, patience_s: float = PATIENCE_S
 
 
 async def run_all(cluster: Cluster, plan: Plan, count: int) -> Ran:
-    """Everything at once."""
+    """Everything at once, after a start of the phase."""
     await begin(cluster)
     await cluster.intake.submit(make_tasks(count, plan))
     finished = await finish(cluster, count)
     finished += await cluster.intake.collect(0.3)  # anything that came twice
-    return Ran(
-        plan=plan, finished=finished, records=await cluster.drain(), snapshots=await cluster.snapshots()
-    )
+    return await ran(cluster, plan, finished)
 
 
 async def run_one_by_one(cluster: Cluster, plan: Plan, count: int, settle_s: float) -> Ran:
     """Each task alone; every view has arrived before the next."""
     await begin(cluster)
     finished: list[Finished] = []
-    for task in make_tasks(count, plan):
+    for task in make_tasks(count, plan, prefix="alone"):
         await cluster.intake.submit([task])
         finished += await finish(cluster, 1)
         await asyncio.sleep(settle_s)
-    return Ran(
-        plan=plan, finished=finished, records=await cluster.drain(), snapshots=await cluster.snapshots()
-    )
+    return await ran(cluster, plan, finished)
+
+
+async def ran(cluster: Cluster, plan: Plan, finished: list[Finished]) -> Ran:
+    records = await cluster.drain()
+    return Ran(plan=plan, finished=finished, records=records, snapshots=await cluster.snapshots())
 
 
 async def eventually(holds: Callable[[], bool], within_s: float = 10.0) -> bool:
