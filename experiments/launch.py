@@ -16,6 +16,7 @@ from actors.cluster.local import LocalCluster
 from actors.cluster.plan import Plan
 from actors.errors import SettingsError
 from actors.task import TaskType
+from experiments.datasets.families.catalogue import FAMILIES
 from experiments.datasets.registry import load
 from experiments.datasets.rows import DataSet
 from experiments.doctor import check_origin
@@ -83,13 +84,15 @@ def _cluster(plan: Plan, settings: RunSettings) -> StartableCluster:
 
 def _load(settings: RunSettings) -> DataSet:
     chosen = settings.dataset
+    types = len(chosen.types) or len(FAMILIES)
+    generated = max(200, -(-settings.warmup // types) - (-settings.test // types))
     return load(
         chosen.name,
         data_dir=chosen.data_dir,
         download=chosen.download,
         agentnet_split=chosen.agentnet_split,
         seed=settings.seed,
-        rows_per_type=max(200, settings.warmup + settings.test) if chosen.name == "families" else 200,
+        rows_per_type=generated,
         difficulty=chosen.difficulty,
     )
 

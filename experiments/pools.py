@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actors.agent.learning import Learned
+from actors.backpressure.mechanism import Backpressure
 from actors.cluster.plan import AgentPlan, Plan
 from actors.cluster.topology import build_topology
 from actors.errors import SettingsError
@@ -13,6 +14,7 @@ from experiments.settings import BackendSettings, RunSettings
 from serving.api import BackendSpec, EncoderSpec
 from serving.build import build_backend, build_encoder
 from serving.errors import ServingError
+from serving.models import check_name
 
 
 def plan_of(settings: RunSettings, rows: Sequence[Row], learned: Mapping[AgentId, Learned]) -> Plan:
@@ -44,7 +46,7 @@ def plan_of(settings: RunSettings, rows: Sequence[Row], learned: Mapping[AgentId
         record_logs=settings.record_logs,
         learned=learned,
     )
-    _check_models(plan)
+    _check(plan)
     return plan
 
 
@@ -59,15 +61,20 @@ def _backend_spec(backend: BackendSettings, position: int, rows: Sequence[Row]) 
     )
 
 
-def _check_models(plan: Plan) -> None:
+def _check(plan: Plan) -> None:
     """Building is cheap and loads nothing: a wrong option shows here and not after minutes."""
+    Backpressure(plan.settings.mechanism, plan.settings.recorded_candidates)  # raises SettingsError
     for agent in plan.agents:
         try:
             build_backend(agent.backend)
+            if agent.backend.kind == "vllm_engine":
+                check_name(agent.backend.model)
         except ServingError as error:
             raise SettingsError(f"agent {agent.name!r} of pool {plan.name!r}: {error}") from error
     if plan.encoder is not None:
         try:
             build_encoder(plan.encoder)
+            if plan.encoder.kind == "sentence_transformers":
+                check_name(plan.encoder.model)
         except ServingError as error:
             raise SettingsError(f"encoder of pool {plan.name!r}: {error}") from error

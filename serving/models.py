@@ -104,12 +104,20 @@ def resolve(model: str) -> str:
     A known name is made ready first if need be (seconds to a minute, once). Raises UnknownModelError, and
     ReplicaStartError where a known model cannot be made ready.
     """
+    check_name(model)
     if model in KNOWN_MODELS:
         return str(_ready_folder(KNOWN_MODELS[model]))
-    if model and Path(model).expanduser().is_dir():
+    if Path(model).expanduser().is_dir():
         return str(Path(model).expanduser().resolve())
-    if re.fullmatch(r"[\w.-]+/[\w.-]+", model) and not model.startswith("."):
-        return model
+    return model
+
+
+def check_name(model: str) -> None:
+    """Whether `resolve` could know `model`; loads and prepares nothing. Raises UnknownModelError."""
+    is_folder = bool(model) and Path(model).expanduser().is_dir()
+    is_hub_id = re.fullmatch(r"[\w.-]+/[\w.-]+", model) is not None and not model.startswith(".")
+    if model in KNOWN_MODELS or is_folder or is_hub_id:
+        return
     raise UnknownModelError(
         f"no model {model!r}: give one of {', '.join(KNOWN_MODELS)}, an existing folder, "
         f"or a hub id such as org/name"

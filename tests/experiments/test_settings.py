@@ -1,0 +1,108 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.errors import SettingsError
+from experiments.datasets.rows import Row
+from experiments.pools import plan_of
+from experiments.settings import RunSettings, checked, load_pool, override
+
+ROOT = Path(__file__).resolve().parents[2]
+POOLS = sorted((ROOT / "experiments").rglob("pools/*.yaml"))
+ROWS = (
+    Row(
+        task_id="t1", task_type="sums", problem="1+1?", answer="2", answer_format="a number", grader="number"
+    ),
+)
+
+
+def values(**changes: Any) -> dict[str, Any]:
+    agents = [
+        {"name": "a1", "backend": {"kind": "simulated"}},
+        {"name": "a2", "backend": {"kind": "simulated"}},
+    ]
+    return {"experiment": "deals", "pool": {"name": "p", "agents": agents}} | changes
+
+
+@pytest.mark.parametrize("path", POOLS, ids=lambda path: path.stem)
+def test_every_shipped_pool_makes_a_plan(path: Path) -> None:
+    plan = plan_of(checked({"experiment": "deals", "pool": load_pool(path)}, str(path)), ROWS, {})
+    assert plan.name == path.stem
+    assert [agent.agent for agent in plan.agents] == list(range(len(plan.agents)))
+
+
+def test_there_are_pools() -> None:
+    assert {path.stem for path in POOLS} >= {"demo", "smollm2-x3", "simulated-x3"}
+
+
+@pytest.mark.parametrize(
+    ("assignment", "named"),
+    [
+        ("pool.settings.mechanism.quality_weight=-1", "quality_weight"),
+        ("pool.agents.0.slots=0", "slots"),
+        ("pool.settings.mechanism.colour=red", "colour"),
+        ("warmup=-1", "warmup"),
+        ("test=0", "test"),
+        ("arrivals.rate_per_s=0", "rate_per_s"),
+        ("runtime=moon", "runtime"),
+        ("pool.agents.1.name=a1", "a1"),
+        ("pool.agents.0.backend.kind=oracle", "kind"),
+    ],
+)
+def test_a_wrong_setting_is_named(assignment: str, named: str) -> None:
+    wrong = values()
+    override(wrong, assignment)
+    with pytest.raises(SettingsError, match=named):
+        checked(wrong, "run deals")
+
+
+@pytest.mark.parametrize(
+    ("assignment", "named"),
+    [
+        ("pool.agents.0.backend.options.wait_s=1", "wait_s"),
+        ("pool.settings.mechanism.policy=guess", "guess"),
+        ("pool.topology={kind: edges, edges: [[0, 1]]}", "agent 0"),
+        ("pool.agents.0.backend={kind: vllm_engine, model: no-such-model}", "no-such-model"),
+    ],
+)
+def test_a_pool_that_cannot_be_built_is_refused_before_anything_starts(assignment: str, named: str) -> None:
+    wrong = values()
+    override(wrong, assignment)
+    with pytest.raises(SettingsError, match=named):
+        plan_of(checked(wrong, "run deals"), ROWS, {})
+
+
+@pytest.mark.parametrize("assignment", ["seed", "=1", "pool.agents.9.slots=1", "pool.agents.x=1", "seed={"])
+def test_an_assignment_that_leads_nowhere_is_refused(assignment: str) -> None:
+    with pytest.raises(SettingsError):
+        override(values(), assignment)
+
+
+def test_a_pool_file_that_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="nowhere"):
+        load_pool(tmp_path / "nowhere.yaml")
+    (tmp_path / "torn.yaml").write_text("agents: [")
+    with pytest.raises(SettingsError, match="torn"):
+        load_pool(tmp_path / "torn.yaml")
+    (tmp_path / "list.yaml").write_text("- a1")
+    with pytest.raises(SettingsError, match="mapping"):
+        load_pool(tmp_path / "list.yaml")
+
+
+@given(
+    seed=st.integers(0, 2**31),
+    warmup=st.integers(0, 10**6),
+    weight=st.floats(0, 1e6),
+    slots=st.integers(1, 99),
+)
+def test_saved_settings_read_back_the_same(seed: int, warmup: int, weight: float, slots: int) -> None:
+    given_values = values(seed=seed, warmup=warmup)
+    override(given_values, f"pool.settings.mechanism.quality_weight={yaml.safe_dump(weight).split()[0]}")
+    override(given_values, f"pool.agents.0.slots={slots}")
+    settings = checked(given_values, "run deals")
+    assert RunSettings.model_validate_json(settings.model_dump_json()) == settings
+    assert settings.pool.agents[0].slots == slots
