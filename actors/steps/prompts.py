@@ -21,7 +21,8 @@ ACTION_SCHEMA = {
 _ACTION = (
     "Decide how to go on. Choose execute to solve all that is left now. Choose split only if one part can be "
     "done on its own here and the rest is better left for later; then name that part in one sentence. "
-    'Reply with JSON: {"action": "execute" or "split", "part": "..."}; leave part empty for execute.'
+    'Reply with JSON, for example {"action": "execute", "part": ""} or '
+    '{"action": "split", "part": "list the facts"}.'
 )
 _THOUGHT = "Write a short plan for {subject}. Do not solve it yet."
 _EXECUTE = "Plan:\n{plan}\n\nFollow the plan and work out the problem step by step."
