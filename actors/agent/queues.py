@@ -64,7 +64,7 @@ class TypedQueues:
 
     def waiting(self) -> tuple[int, ...]:
         """Tasks by type, as plain numbers."""
-        return tuple(len(queue) for queue in self._queues)
+        return tuple(map(len, self._queues))
 
     def tasks(self) -> list[Task]:
         """All waiting tasks, by type and then oldest first."""

@@ -315,7 +315,7 @@ class AgentState:
 
     def _gossip(self, now_s: float) -> list[Command]:
         """Tells the in-neighbours of a change, at most once an interval."""
-        view = (self._queues.waiting(), len(self._slots), self.learning.estimates.counts())
+        view = (self._queues.waiting(), len(self._slots), self.learning.estimates.changes)
         if view == self._told:
             return []
         due_s = self._told_at_s + self._settings.gossip_interval_s

@@ -61,17 +61,24 @@ class Backpressure:
         if not self._recorded:
             return ()
         table, c = situation.neighbours, situation.type_index
-        eligible = [j for j, score in enumerate(choice.scores_J.tolist()) if score != -np.inf]
-        if len(eligible) > self._recorded:
-            eligible.sort(key=lambda j: -choice.scores_J[j])
-            del eligible[self._recorded :]
+        best_K = np.argsort(-choice.scores_J, kind="stable")[: self._recorded]
+        columns = (
+            best_K,
+            choice.scores_J[best_K],
+            table.waiting_TJ[c][best_K],
+            table.quality_TJ[c][best_K],
+            situation.now_s - table.measured_at_s_J[best_K],
+        )
         return tuple(
             Candidate(
                 agent=table.ids_J[j],
-                score=float(choice.scores_J[j]),
-                waiting=int(table.waiting_TJ[c, j]),
-                quality=float(table.quality_TJ[c, j]),
-                age_s=table.age_s(j, situation.now_s),
+                score=score,
+                waiting=int(waiting),
+                quality=quality,
+                age_s=None if age_s == np.inf else age_s,
             )
-            for j in eligible
+            for j, score, waiting, quality, age_s in zip(
+                *(column.tolist() for column in columns), strict=True
+            )
+            if score != -np.inf
         )

@@ -27,6 +27,8 @@ class SuccessEstimates:
         self._failures_T = np.zeros(types, dtype=np.int64)
         self.quality_T: Floats = np.empty(types)
         """Estimates, shape (T,); changed in place."""
+        self.changes = 0
+        """How often they have changed: a cheap answer to whether there is anything new to tell."""
         self._estimate()
 
     def credit(self, type_index: int, *, success: bool) -> None:
@@ -49,6 +51,7 @@ class SuccessEstimates:
         self._estimate()
 
     def _estimate(self) -> None:
+        self.changes += 1
         prior = self._settings
         tries_T = self._successes_T + self._failures_T
         self.quality_T[:] = (self._successes_T + prior.prior_successes) / (

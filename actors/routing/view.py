@@ -41,8 +41,3 @@ class NeighbourTable:
         self.slots_J[j] = view.slots
         self.measured_at_s_J[j] = now_s - view.age_s
         return True
-
-    def age_s(self, column: int, now_s: float) -> float | None:
-        """Age of what is known of the neighbour in `column`; None where nothing was heard."""
-        measured_at_s = float(self.measured_at_s_J[column])
-        return None if measured_at_s == -np.inf else now_s - measured_at_s

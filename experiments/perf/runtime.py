@@ -1,0 +1,181 @@
+"""Benchmarks of a running plan, in this process and on Ray: `python -m experiments perf runtime`.
+
+Every load is closed: a fixed number of tasks is under way, and each result is followed by a new task. So the
+driver's and the intake's work is part of each figure. Results count by the second at which the intake had them;
+ramp-up and tail are outside of the window that is counted.
+"""
+
+import asyncio
+import itertools
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+
+from rich.console import Console
+
+from actors.cluster.api import Cluster, StartableCluster
+from actors.cluster.local import LocalCluster
+from actors.cluster.plan import AgentPlan, Plan
+from actors.cluster.topology import TopologySettings, build_topology
+from actors.config import AgentSettings, ExecutorSettings, MemorySettings
+from actors.messages import SetPhase
+from actors.task import AgentId, Task, TaskId, TaskType
+from experiments.perf.figures import Figure, figure, show
+from serving.api import BackendSpec
+
+MakeCluster = Callable[[Plan], StartableCluster]
+AGENTS = 3
+SLOTS = 9
+SERVICE_S = 0.5
+IDEAL_PER_S = AGENTS * SLOTS / SERVICE_S
+TYPES = (TaskType("a"), TaskType("b"))
+
+
+def main(console: Console) -> int:
+    figures = asyncio.run(measure("local", LocalCluster, zero_work_target=3000.0, window_s=3.0))
+    figures += asyncio.run(measure("Ray", _on_ray, zero_work_target=200.0, window_s=5.0))
+    show(figures, "running plans (medians over repeats; closed loads)", console)
+    return 0
+
+
+def _on_ray(plan: Plan) -> StartableCluster:
+    from actors.cluster.ray_runtime import RayCluster
+
+    return RayCluster(plan)
+
+
+async def measure(
+    name: str, make_cluster: MakeCluster, *, zero_work_target: float, window_s: float, repeats: int = 3
+) -> list[Figure]:
+    """All figures of one runtime."""
+
+    async def zero_work(cluster: Cluster) -> list[Figure]:
+        rates = [
+            await throughput(cluster, under_way=100, ramp_s=1.0, window_s=window_s) for _ in range(repeats)
+        ]
+        latencies_ms = [await latency_ms(cluster) for _ in range(repeats)]
+        return [
+            figure(
+                f"{name}: zero-work tasks", rates, "1/s", target=zero_work_target, better="higher",
+                method=f"{AGENTS} agents, one call that takes no time, 100 under way, {window_s:g} s after 1 s",
+            ),
+            figure(
+                f"{name}: latency of a zero-work task alone, p50", latencies_ms, "ms",
+                method="from submit to collected, one under way, 200 tasks",
+            ),
+        ]  # fmt: skip
+
+    async def half_a_second(cluster: Cluster) -> list[Figure]:
+        # Twice as many as there are slots, so that a slot never waits for the driver.
+        under_way = 2 * AGENTS * SLOTS
+        shares = [
+            await throughput(cluster, under_way=under_way, ramp_s=2.0, window_s=10.0) / IDEAL_PER_S * 100
+            for _ in range(repeats)
+        ]
+        method = f"{AGENTS} agents x {SLOTS} slots x {SERVICE_S} s, {under_way} under way, 10 s after 2 s"
+        return [
+            figure(
+                f"{name}: goodput of {IDEAL_PER_S:g} tasks/s", shares, "%", target=95.0, better="higher", method=method
+            )
+        ]  # fmt: skip
+
+    return [
+        *await with_cluster(make_cluster, 0.0, zero_work),
+        *await with_cluster(make_cluster, SERVICE_S, half_a_second),
+    ]
+
+
+async def with_cluster(
+    make_cluster: MakeCluster, service_s: float, use: Callable[[Cluster], Awaitable[list[Figure]]]
+) -> list[Figure]:
+    """What `use` measures on a plan whose models take `service_s` a call."""
+    cluster = make_cluster(simulated_plan(service_s))
+    await cluster.start()
+    try:
+        await cluster.broadcast(SetPhase(phase="perf", quality_weight=0.0, frozen=True))
+        return await use(cluster)
+    finally:
+        await cluster.close()
+
+
+def simulated_plan(service_s: float) -> Plan:
+    """Equal agents on a complete graph; one call a task, no memory."""
+    agents = tuple(
+        AgentPlan(
+            agent=AgentId(number),
+            name=f"a{number}",
+            slots=SLOTS,
+            backend=BackendSpec(kind="simulated", model=f"m{number}", options={"service_s": service_s}),
+        )
+        for number in range(AGENTS)
+    )
+    return Plan(
+        name="perf",
+        types=TYPES,
+        agents=agents,
+        topology=build_topology(AGENTS, TopologySettings()),
+        settings=AgentSettings(executor=ExecutorSettings(kind="direct"), memory=MemorySettings(kind="none")),
+        encoder=None,
+    )
+
+
+class ClosedLoad:
+    """Keeps a number of tasks under way; arrivals go round the agents."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._numbers = _NUMBERS
+        self.finished_wall_s: list[float] = []
+
+    async def submit(self, count: int) -> None:
+        numbers = [next(self._numbers) for _ in range(count)]
+        await self._cluster.intake.submit([(AgentId(n % AGENTS), _task(n)) for n in numbers])
+
+    async def collect(self) -> int:
+        """How many results came."""
+        finished = await self._cluster.intake.collect(1.0)
+        failed = [f.outcome.error for f in finished if f.outcome.error is not None]
+        assert not failed, f"a task of the benchmark failed: {failed[0]}"
+        self.finished_wall_s += [f.finished_wall_s for f in finished]
+        return len(finished)
+
+
+_NUMBERS = itertools.count()
+
+
+def _task(number: int) -> Task:
+    return Task(
+        task_id=TaskId(f"perf-{number}"), task_type=TYPES[number // AGENTS % len(TYPES)], problem="2 + 2?"
+    )
+
+
+async def throughput(cluster: Cluster, *, under_way: int, ramp_s: float, window_s: float) -> float:
+    """Results a second in the window that begins `ramp_s` after the first task."""
+    load = ClosedLoad(cluster)
+    began_s = time.time()
+    await load.submit(under_way)
+    outstanding = under_way
+    drained_s = began_s
+    while (now_s := time.time()) < began_s + ramp_s + window_s + 0.2:
+        if came := await load.collect():
+            await load.submit(came)
+        if now_s > drained_s + 1.0:  # as a run does; otherwise measurements pile up
+            await cluster.drain()
+            drained_s = now_s
+    while outstanding:
+        outstanding -= await load.collect()
+    first_s, last_s = began_s + ramp_s, began_s + ramp_s + window_s
+    return sum(first_s <= at_s < last_s for at_s in load.finished_wall_s) / window_s
+
+
+async def latency_ms(cluster: Cluster, tasks: int = 200) -> float:
+    """Median time from submit to collected, one task at a time."""
+    load = ClosedLoad(cluster)
+    samples_ms = []
+    for _ in range(tasks):
+        began_s = time.perf_counter()
+        await load.submit(1)
+        while not await load.collect():
+            pass
+        samples_ms.append((time.perf_counter() - began_s) * 1e3)
+    return statistics.median(samples_ms)
