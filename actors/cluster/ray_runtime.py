@@ -31,7 +31,7 @@ from actors.cluster.ray_metrics import RayMetrics
 from actors.cluster.ray_peers import ActorHandle, RayConnect, RayEmbedder, RayModel, own_error
 from actors.cluster.ray_replicas import EncoderHost, ModelHost
 from actors.cluster.ray_settings import RaySettings
-from actors.errors import ClusterError
+from actors.errors import ClusterError, TradewindsError
 from actors.messages import Body, agent_address
 from actors.metrics import Stamped
 from serving.api import BackendSpec, EncoderSpec
@@ -261,7 +261,9 @@ class RayCluster:
             cause = f"not ready after {timeout_s:g} s; raise start_timeout_s if it only needs longer"
         except RayError as error:
             own = own_error(error)
-            cause = f"{own}" if isinstance(own, ServingError) else f"{own!r}" if own else f"{error}"
+            if isinstance(own, TradewindsError):  # a setting, say: as in this process
+                raise own from None
+            cause = str(own) if isinstance(own, ServingError) else repr(own) if own else str(error)
             if isinstance(error, RayActorError):
                 cause = f"its process died while starting, often for want of memory ({error})"
         else:

@@ -19,9 +19,9 @@ from actors.agent.shell import AgentSnapshot
 from actors.cluster.api import Cluster
 from actors.cluster.local import LocalCluster
 from actors.cluster.plan import Plan
-from actors.cluster.ray_settings import RaySettings
 from actors.cluster.ray_health import Watch
 from actors.cluster.ray_runtime import RayCluster
+from actors.cluster.ray_settings import RaySettings
 from actors.config import AgentSettings, ExecutorSettings
 from actors.errors import ClusterError, Final
 from actors.messages import Cancel
