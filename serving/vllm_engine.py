@@ -49,6 +49,11 @@ class VllmEngineOptions(BaseModel):
     seed: int = 1
 
 
+_LIVE_ENGINES: list[Any] = []
+_ENDED_ENGINES: list[Any] = []
+"""Engines in this process. One that shuts down takes the process's distributed groups with it, so those that
+end wait for the last. `SteppingThread` lets one thread at a time build and release."""
+
 _CPU_DEFAULTS: Mapping[str, Any] = {
     "dtype": "float32",
     "max_model_len": 2048,
@@ -229,14 +234,21 @@ def _without_gpu() -> bool:
 def _build_engine(arguments: Mapping[str, Any]) -> Any:
     from vllm import EngineArgs, LLMEngine
 
-    return LLMEngine.from_engine_args(EngineArgs(**arguments))
+    engine = LLMEngine.from_engine_args(EngineArgs(**arguments))
+    _LIVE_ENGINES.append(engine)
+    return engine
 
 
 def _release_engine(engine: Any) -> None:
     from vllm.distributed import cleanup_dist_env_and_memory
 
-    engine.engine_core.shutdown()
-    cleanup_dist_env_and_memory()
+    _LIVE_ENGINES.remove(engine)
+    _ENDED_ENGINES.append(engine)
+    if not _LIVE_ENGINES:
+        for ended in _ENDED_ENGINES:
+            ended.engine_core.shutdown()
+        _ENDED_ENGINES.clear()
+        cleanup_dist_env_and_memory()
 
 
 def _sampling_params(sampling: Sampling, max_tokens: int) -> Any:

@@ -100,6 +100,18 @@ def test_sampling_with_a_seed_repeats(engine: Backend) -> None:
     assert first == again != other
 
 
+def test_closing_one_engine_of_a_process_leaves_the_others(engine: Backend) -> None:
+    async def scenario() -> None:
+        other = build()
+        await other.start()
+        mine, its = await asyncio.gather(engine.generate(ask("mine")), other.generate(ask("its")))
+        assert mine.text == its.text
+        await other.close()
+        assert (await engine.generate(ask("after"))).text == mine.text
+
+    asyncio.run(scenario())
+
+
 def test_a_step_that_raises_fails_all_who_wait_and_the_engine_is_unhealthy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -133,13 +145,16 @@ def start(backend: Backend) -> None:
     asyncio.run(scenario())
 
 
-def test_a_start_that_fails_names_model_cause_and_remedy(tmp_path: Path) -> None:
+def test_a_start_that_fails_names_model_cause_and_remedy_and_harms_no_other(
+    engine: Backend, tmp_path: Path
+) -> None:
     with pytest.raises(ReplicaStartError, match=r"tiny-random-llama .*float99.*correct the option"):
         start(build(dtype="float99"))
     with pytest.raises(ReplicaStartError, match=r"tiny-random-llama .*lower max_model_len"):
         start(build(kv_cache_memory_bytes=1 << 12))
     with pytest.raises(ReplicaStartError, match=str(tmp_path)):
         start(build(str(tmp_path)))
+    assert asyncio.run(engine.generate(ask())).text
 
 
 def test_async_engine_generates_cancels_and_closes() -> None:
