@@ -35,9 +35,17 @@ def graph_scores(
     from_E: Ints, to_E: Ints, waiting_TN: Floats, quality_TN: Floats, quality_weight: float
 ) -> Floats:
     """Backpressure scores of every (type, edge): shape (T, E). N indexes agents."""
-    return backpressure_scores(
-        waiting_TN[:, from_E], waiting_TN[:, to_E], quality_TN[:, from_E], quality_TN[:, to_E], quality_weight
-    )
+    scores_TE = np.empty((len(waiting_TN), len(from_E)))
+    # One type at a time: the edges of one type fit into a cache, those of all do not.
+    for scores_E, waiting_N, quality_N in zip(scores_TE, waiting_TN, quality_TN, strict=True):
+        scores_E[:] = backpressure_scores(
+            waiting_N.take(from_E),
+            waiting_N.take(to_E),
+            quality_N.take(from_E),
+            quality_N.take(to_E),
+            quality_weight,
+        )
+    return scores_TE
 
 
 def best_columns(scores_TJ: Floats) -> tuple[Ints, Floats]:
