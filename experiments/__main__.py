@@ -215,7 +215,7 @@ def _perf(options: argparse.Namespace, console: Console) -> int:
     return suite(console)
 
 
-def _doctor(options: argparse.Namespace, console: Console) -> int:
+def _doctor(_: argparse.Namespace, console: Console) -> int:
     from experiments.doctor import diagnose, print_diagnosis
 
     return print_diagnosis(diagnose(), console)
