@@ -52,6 +52,11 @@ def place(plan: Plan, *, replica_cpus: float, with_gpus: bool) -> list[HostPlace
     ]
 
 
+def largest_first(placements: Sequence[HostPlacement]) -> list[HostPlacement]:
+    """The order in which bundles are reserved: small ones first could leave no node with room for a large one."""
+    return sorted(placements, key=lambda placement: -placement.bundle.get("GPU", 0))
+
+
 def gpus_of(spec: BackendSpec) -> int:
     """GPUs that one replica of `spec` takes where there are GPUs."""
     return spec.tensor_parallel if spec.kind in GPU_BACKENDS else 0

@@ -11,6 +11,7 @@ from ray.util.metrics import Counter, Gauge, Histogram
 from actors.metrics import DecisionRecord, ExecutionRecord, QueueRecord, Record
 from actors.task import AgentId, TaskType
 
+# Ray passes on how many values fell into each bucket and estimates their sum from that.
 STEP_BOUNDARIES_S = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0]
 
 

@@ -22,7 +22,15 @@ from actors.agent.actor import AgentActor
 from actors.agent.shell import AgentSnapshot
 from actors.clock import MonotonicClock
 from actors.cluster.intake import Intake
-from actors.cluster.placement import HostPlacement, encoder_gpus, host_name, place, replica_name, shortfall
+from actors.cluster.placement import (
+    HostPlacement,
+    encoder_gpus,
+    host_name,
+    largest_first,
+    place,
+    replica_name,
+    shortfall,
+)
 from actors.cluster.plan import INTAKE, AgentPlan, Plan
 from actors.cluster.ray_connection import RayConnection, connect, disconnect
 from actors.cluster.ray_health import Watch
@@ -41,6 +49,7 @@ from serving.errors import ServingError
 ENCODER = "encoder"
 INTAKE_NAME = "intake"
 LOCAL_PLACEMENT_TIMEOUT_S = 15.0
+PLACEMENT_POLL_S = 0.1
 FAREWELL_S = 2.5
 """How long actors may take to put their work down before they are ended."""
 CALLS_AT_ONCE = 1000
@@ -134,27 +143,23 @@ class RayCluster:
     async def _reserve(self, placements: Sequence[HostPlacement]) -> list[PlacementGroup]:
         """A bundle for each host, once the cluster has room for all of them."""
         assert self._connection is not None
-        self._groups = [
-            placement_group([placement.bundle], name=f"{self.namespace}/{placement.name}")
-            for placement in placements
-        ]
         can_grow = self._connection.kind != "started"
         timeout_s = self._settings.placement_timeout_s if can_grow else LOCAL_PLACEMENT_TIMEOUT_S
         deadline_s = time.monotonic() + timeout_s
-        waiting = list(zip(placements, self._groups, strict=True))
-        while waiting:
-            # Short waits in a thread: whoever cancels the start does not wait for the cluster.
-            ready = await asyncio.to_thread(waiting[0][1].wait, 0.5)
-            waiting = [each for each in waiting[ready:] if not each[1].wait(0)] if ready else waiting
-            if waiting and time.monotonic() > deadline_s:
-                missing = shortfall(
-                    [placement for placement, _ in waiting], list(placements), ray.cluster_resources()
-                )
+        groups = {
+            placement.name: placement_group([placement.bundle], name=f"{self.namespace}/{placement.name}")
+            for placement in largest_first(placements)
+        }
+        self._groups = list(groups.values())
+        while waiting := [placement for placement in placements if not groups[placement.name].wait(0)]:
+            if time.monotonic() > deadline_s:
+                missing = shortfall(waiting, placements, ray.cluster_resources())
                 raise ClusterError(
                     f"plan {self._plan.name!r}: {missing} (waited {timeout_s:g} s); take a smaller pool, "
                     f"lower replica_cpus or tensor_parallel, or add nodes"
                 )
-        return list(self._groups)
+            await asyncio.sleep(PLACEMENT_POLL_S)
+        return [groups[placement.name] for placement in placements]
 
     def _launch_encoder(self, placements: Sequence[HostPlacement], cluster_gpus: float) -> ActorHandle | None:
         spec = self._plan.encoder
