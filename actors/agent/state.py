@@ -27,6 +27,7 @@ from actors.agent.events import (
     Woken,
 )
 from actors.agent.learning import Learning
+from actors.agent.notes import execution_record
 from actors.agent.queues import TypedQueues
 from actors.agent.slots import Held, Slots
 from actors.config import AgentSettings
@@ -59,7 +60,7 @@ from actors.messages import (
     agent_address,
     agent_of,
 )
-from actors.metrics import ArrivalRecord, CountRecord, DecisionRecord, ExecutionRecord, QueueRecord
+from actors.metrics import ArrivalRecord, CountRecord, DecisionRecord, QueueRecord
 from actors.routing.view import NeighbourTable
 from actors.task import AgentId, Outcome, ProgressPart, Task, TaskId, TaskType
 
@@ -225,7 +226,9 @@ class AgentState:
     def _executed(self, event: Executed, now_s: float) -> list[Command]:
         task, record = self._slots.release(event.task_id, now_s), event.result.record
         task = replace(task, steps=(*task.steps, record))
-        commands: list[Command] = [self._execution_note(task)]
+        commands: list[Command] = [
+            Note(record=execution_record(self.identity.agent, self._phase.phase, task))
+        ]
         if record.kind == "failed":
             cancelled = event.task_id in self._cancelled
             return [*commands, self._give_up(task) if cancelled else self._report(task, error=record.result)]
@@ -385,25 +388,5 @@ class AgentState:
                 candidates=answer.candidates,
                 hops=task.hops,
                 task_age_s=task.age_s,
-            )
-        )
-
-    def _execution_note(self, task: Task) -> Note:
-        step = task.steps[-1]
-        return Note(
-            record=ExecutionRecord(
-                agent=self.identity.agent,
-                task_id=task.task_id,
-                task_type=task.task_type,
-                phase=self._phase.phase,
-                kind=step.kind,
-                duration_s=step.duration_s,
-                execution_s=step.execution_s,
-                prompt_tokens=sum(call.prompt_tokens for call in step.calls),
-                completion_tokens=sum(call.completion_tokens for call in step.calls),
-                calls=len(step.calls),
-                dropped_demonstrations=sum(call.dropped_demonstrations for call in step.calls),
-                fallbacks=sum(bool(call.fallback) for call in step.calls),
-                recall_skipped=step.recall_skipped,
             )
         )

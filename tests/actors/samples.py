@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from actors.agent.events import Command, Event, Note, Received, Send, Wake
+from actors.agent.events import Command, Event, Execute, Executed, Note, Received, Send, Wake
 from actors.agent.state import GOSSIP, AgentIdentity, AgentState
 from actors.backpressure.mechanism import Backpressure
-from actors.config import AgentSettings, BackpressureSettings
+from actors.config import AgentSettings
 from actors.mechanism import Mechanism
-from actors.messages import Address, AgentView, Body, Envelope, Gossip, about, agent_address
+from actors.messages import Address, AgentView, Body, Envelope, Gossip, Submit, about, agent_address
+from actors.metrics import CountRecord
 from actors.steps.moves import StepResult
 from actors.task import AgentId, StepRecord, Task, TaskId, TaskType
 
@@ -28,10 +29,6 @@ def agents(*numbers: int) -> tuple[AgentId, ...]:
 
 def make_task(name: str, task_type: TaskType = A, **changes: object) -> Task:
     return Task(task_id=TaskId(name), task_type=task_type, problem=f"problem of {name}", **changes)  # type: ignore[arg-type]
-
-
-def make_settings(**changes: object) -> AgentSettings:
-    return AgentSettings(**changes)  # type: ignore[arg-type]
 
 
 def make_view(
@@ -147,5 +144,20 @@ def sent(commands: Sequence[Command], kind: type) -> list[Envelope]:
     return [c.envelope for c in commands if isinstance(c, Send) and isinstance(c.envelope.body, kind)]
 
 
-def backpressure_settings(**changes: object) -> AgentSettings:
-    return AgentSettings(mechanism=BackpressureSettings(**changes))  # type: ignore[arg-type]
+def submit(name: str, kind: str = "a", **changes: object) -> Submit:
+    return Submit(task=make_task(name, kind, **changes))  # type: ignore[arg-type]
+
+
+def busy(**arguments: object) -> OneAgent:
+    """One slot, and `first` is executed in it."""
+    one = OneAgent(**arguments)  # type: ignore[arg-type]
+    assert one.acts(one.message(submit("first"))) == [Execute(task=make_task("first"))]
+    return one
+
+
+def executed(name: str, number: int = 0) -> Executed:
+    return Executed(task_id=TaskId(name), result=answered(number))
+
+
+def counts(commands: list[Command]) -> list[str]:
+    return [r.what for r in noted(commands, CountRecord) if isinstance(r, CountRecord)]

@@ -2,50 +2,26 @@
 
 from dataclasses import replace
 
-import numpy as np
-import pytest
-
 from actors.agent.events import (
     Abort,
-    Command,
     Delivered,
     Execute,
     Executed,
     Note,
-    Remember,
-    Restore,
     Send,
     Undelivered,
-    Wake,
-    Woken,
-)
-from actors.config import AgentSettings
-from actors.mechanism import (
-    Dispatched,
-    Keep,
-    LocalView,
-    MechanismCommand,
-    MechanismEvent,
-    PeerSaid,
-    SetTimer,
-    Tell,
-    TimerFired,
 )
 from actors.messages import (
     Cancel,
-    Credit,
     Forward,
     Gossip,
-    MechanismBody,
     Report,
     SetPhase,
     Submit,
     agent_address,
 )
 from actors.metrics import ArrivalRecord, CountRecord, DecisionRecord, ExecutionRecord, QueueRecord
-from actors.routing.quality import Counts
 from actors.task import Outcome, ProgressPart, Task, TaskId
-from retrieval.api import Trajectory
 from tests.actors.samples import (
     INTAKE,
     A,
@@ -54,6 +30,8 @@ from tests.actors.samples import (
     OneAgent,
     agent,
     answered,
+    busy,
+    executed,
     failed,
     is_gossip,
     make_task,
@@ -61,29 +39,10 @@ from tests.actors.samples import (
     noted,
     sent,
     split_off,
-    without_notes,
+    submit,
 )
 
 TO_1, TO_2 = agent_address(agent(1)), agent_address(agent(2))
-
-
-def submit(name: str, kind: str = "a", **changes: object) -> Submit:
-    return Submit(task=make_task(name, kind, **changes))  # type: ignore[arg-type]
-
-
-def busy(**arguments: object) -> OneAgent:
-    """One slot, and `first` is executed in it."""
-    one = OneAgent(**arguments)  # type: ignore[arg-type]
-    assert one.acts(one.message(submit("first"))) == [Execute(task=make_task("first"))]
-    return one
-
-
-def executed(name: str, number: int = 0) -> Executed:
-    return Executed(task_id=TaskId(name), result=answered(number))
-
-
-def counts(commands: list[Command]) -> list[str]:
-    return [r.what for r in noted(commands, CountRecord) if isinstance(r, CountRecord)]
 
 
 def handing_over(**arguments: object) -> tuple[OneAgent, Task]:
@@ -360,170 +319,3 @@ def test_a_cancel_that_is_faster_than_its_task_waits_for_it() -> None:
     assert isinstance(command, Send)
     assert isinstance(command.envelope.body, Report)
     assert command.envelope.body.outcome.error == "cancelled"
-
-
-# Learning
-
-
-def credit(name: str, *, success: bool = True, kind: str = "a") -> Credit:
-    return Credit(task_id=TaskId(name), task_type=kind, success=success)  # type: ignore[arg-type]
-
-
-def test_a_success_is_counted_and_its_trajectory_remembered() -> None:
-    one = busy(out=(), into=())
-    one.feed(executed("first"))
-    trajectory = Trajectory(
-        trajectory_id="first:0", task_type="a", key_text="key", text="shown", duration_s=0.0
-    )
-    assert one.acts(one.message(credit("first"))) == [Remember(trajectory=trajectory)]
-    assert one.acts(one.message(credit("first"))) == []
-    assert one.state.learning.estimates.counts() == Counts(successes_T=(1, 0, 0), failures_T=(0, 0, 0))
-
-
-def test_a_failure_is_counted_and_nothing_remembered() -> None:
-    one = busy(out=(), into=())
-    one.feed(executed("first"))
-    assert one.acts(one.message(credit("first", success=False))) == []
-    assert one.state.learning.estimates.counts().failures_T == (1, 0, 0)
-
-
-def test_a_frozen_agent_learns_nothing() -> None:
-    one = busy(out=(), into=())
-    one.feed(executed("first"))
-    one.feed(one.message(SetPhase(phase="test", quality_weight=20.0, frozen=True)))
-    assert one.acts(one.message(credit("first"))) == []
-    assert one.state.learning.estimates.counts() == Counts(successes_T=(0, 0, 0), failures_T=(0, 0, 0))
-
-
-def test_a_verdict_on_an_unknown_type_is_counted_and_harmless() -> None:
-    one = OneAgent(out=(), into=())
-    assert counts(one.feed(one.message(credit("t", kind="unheard of")))) == [
-        "credit for an unknown task type"
-    ]
-
-
-def test_what_was_learned_before_counts_in_decisions() -> None:
-    one = OneAgent()
-    one.feed(Restore(counts=Counts(successes_T=(8, 0, 0), failures_T=(0, 0, 0)), credited=(TaskId("old"),)))
-    assert one.state.view().quality_T == (0.9, 0.5, 0.5)
-    one.feed(one.message(credit("old")))
-    assert one.state.view().quality_T == (0.9, 0.5, 0.5)
-
-
-def test_dropped_pending_trajectories_are_counted() -> None:
-    settings = AgentSettings()
-    memory = settings.memory.model_copy(update={"pending_limit": 1})
-    one = busy(out=(), settings=settings.model_copy(update={"memory": memory}))
-    one.feed(executed("first"))
-    one.feed(one.message(submit("second")))
-    assert counts(one.feed(executed("second"))) == ["pending trajectory dropped"]
-
-
-# Gossip
-
-
-def gossip_of(commands: list[Command]) -> list[Gossip]:
-    return [e.body for e in sent(commands, Gossip) if isinstance(e.body, Gossip)]
-
-
-def test_gossip_goes_out_on_change_and_at_most_once_an_interval() -> None:
-    one = OneAgent(into=(1,), out=(), slots=9)
-    assert len(gossip_of(one.feed(one.message(submit("1"))))) == 1
-    burst = [one.feed(one.message(submit(str(n))), after_s=0.01) for n in (2, 3, 4)]
-    assert [len(gossip_of(commands)) for commands in burst] == [0, 0, 0]
-    wakes = [c for commands in burst for c in commands if isinstance(c, Wake)]
-    assert wakes == [Wake(key="gossip", after_s=pytest.approx(0.04))]  # type: ignore[arg-type]
-    (told,) = gossip_of(one.feed(Woken(key="gossip"), after_s=0.02))
-    assert told.view == one.state.view()
-    assert told.view.in_service == 4
-    assert one.feed(Woken(key="gossip"), after_s=1.0) == [], "nothing has changed"
-
-
-def test_gossip_is_repeated_for_no_event_that_changes_nothing() -> None:
-    one = OneAgent(into=(1,), out=(1,))
-    one.feed(one.message(submit("1")))
-    assert one.feed(one.says(1, Gossip(view=make_view(1))), after_s=1.0) == []
-
-
-def test_a_new_phase_is_told_though_nothing_else_changed() -> None:
-    one = OneAgent(into=(1,), out=())
-    one.feed(one.message(submit("1")))
-    phase = SetPhase(phase="test", quality_weight=0.0, frozen=False)
-    assert len(gossip_of(one.feed(one.message(phase), after_s=1.0))) == 1
-
-
-def test_new_estimates_are_a_change() -> None:
-    one = busy(into=(1,), out=())
-    one.feed(executed("first"), after_s=1.0)
-    (told,) = gossip_of(one.feed(one.message(credit("first")), after_s=1.0))
-    assert told.view.quality_T == (2 / 3, 0.5, 0.5)
-
-
-# The mechanism's seam
-
-
-class Scripted:
-    """A mechanism that answers each event with the next entry of a list."""
-
-    def __init__(self, *answers: list[MechanismCommand]) -> None:
-        self._answers = list(answers)
-        self.seen: list[MechanismEvent] = []
-        self.views: list[LocalView] = []
-
-    def on_event(
-        self, event: MechanismEvent, view: LocalView, now_s: float, rng: np.random.Generator
-    ) -> list[MechanismCommand]:
-        self.seen.append(event)
-        self.views.append(view)
-        return self._answers.pop(0)
-
-
-def test_a_mechanism_talks_sets_timers_and_decides_later() -> None:
-    body = MechanismBody()
-    mechanism = Scripted(
-        [Tell(to=agent(1), body=body), SetTimer(key="k", after_s=2.0)],
-        [],
-        [Keep(task_id=TaskId("t"), reason="nobody answered")],
-    )
-    one = OneAgent(mechanism=mechanism, into=())
-    assert one.acts(one.message(submit("t"))) == [
-        one.envelope(TO_1, 0, body),
-        Wake(key="mechanism:k", after_s=2.0),
-    ]
-    assert one.acts(one.message(submit("u"))) == [], "t holds the only slot while it is routed"
-    assert one.acts(one.says(1, body)) == []
-    assert one.acts(Woken(key="mechanism:k"), after_s=2.0) == [Execute(task=make_task("t", age_s=2.0))]
-    assert mechanism.seen == [
-        Dispatched(task=make_task("t")),
-        PeerSaid(sender=agent(1), body=body),
-        TimerFired(key="k"),
-    ]
-    assert [view.in_service for view in mechanism.views] == [1, 1, 1]
-
-
-def test_cancel_while_routing_reports_at_once_and_a_late_decision_is_counted() -> None:
-    late = Keep(task_id=TaskId("t"), reason="late")
-    one = OneAgent(mechanism=Scripted([], [late]), out=(), into=())
-    one.feed(one.message(submit("t")))
-    (command,) = one.acts(one.message(Cancel(task_id=TaskId("t"))))
-    assert isinstance(command, Send)
-    assert isinstance(command.envelope.body, Report)
-    assert command.envelope.body.outcome.error == "cancelled"
-    assert counts(one.feed(Woken(key="mechanism:k"))) == ["decision on a task that is not being routed"]
-
-
-def test_a_message_that_agents_do_not_take_is_counted() -> None:
-    one = OneAgent(out=(), into=())
-    outcome = Outcome(task=make_task("t"), finisher=agent(1), answer="x")
-    commands = one.feed(one.says(1, Report(outcome=outcome)))
-    assert counts(commands) == ["unexpected message Report"]
-    assert without_notes(commands) == []
-
-
-def test_records_carry_the_phase() -> None:
-    one = OneAgent(out=(), into=())
-    one.feed(one.message(SetPhase(phase="warm-up", quality_weight=0.0, frozen=False)))
-    commands = one.feed(one.message(submit("t")))
-    records = [c.record for c in commands if isinstance(c, Note)]
-    assert {record.phase for record in records} == {"warm-up"}
-    assert len(records) == 2
