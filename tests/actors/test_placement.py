@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from actors.cluster import placement
-from actors.cluster.placement import HostPlacement, encoder_gpus, place, shortfall
+from actors.cluster.placement import HostPlacement, encoder_gpus, largest_first, place, shortfall
 from actors.cluster.plan import Plan
 from serving.api import EncoderSpec
 from tests.actors.plans import make_plan
@@ -43,6 +43,12 @@ def test_without_gpus_nobody_asks_for_any() -> None:
 
 def test_models_elsewhere_take_no_gpu_from_a_cluster_that_has_some() -> None:
     assert bundles(place(make_plan(), replica_cpus=0.1, with_gpus=True)) == [{"CPU": 0.1}] * 3
+
+
+def test_large_bundles_are_reserved_before_small_ones_and_else_in_order() -> None:
+    plan = on_engines(make_plan(5, tensor_parallel=(1, 2, 1, 4, 2)))
+    placements = largest_first(place(plan, replica_cpus=0.1, with_gpus=True))
+    assert [each.name for each in placements] == ["a4", "a2", "a5", "a1", "a3"]
 
 
 def test_sums_of_small_shares_are_amounts_that_ray_accepts() -> None:
