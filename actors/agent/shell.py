@@ -47,6 +47,9 @@ from serving.errors import RetryableServingError, ServingError
 
 Result = TypeVar("Result")
 
+RETRY_PAUSE_S = 0.01
+"""Between two tries of a model call, at least: a replica that fails at once must not be asked without end."""
+
 
 class Model(Protocol):
     """The agent's pinned replica, wherever it runs."""
@@ -307,10 +310,11 @@ class AgentShell:
             try:
                 return await self._model.generate(request)
             except RetryableServingError as error:
-                if self._clock.now_s() + error.after_s > give_up_s:
+                pause_s = max(error.after_s, RETRY_PAUSE_S)
+                if self._clock.now_s() + pause_s > give_up_s:
                     raise
                 self._count("model call retried")
-                await asyncio.sleep(error.after_s)
+                await asyncio.sleep(pause_s)
 
     async def _recall(self, key_text: str) -> Recollection:
         """Demonstrations for a prompt; without an answer from the encoder the step goes on without them."""

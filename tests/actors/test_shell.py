@@ -248,6 +248,16 @@ def test_a_call_is_tried_again_within_the_patience() -> None:
     at_work(use, Model(RetryableServingError("busy", 0.0), RetryableServingError("busy", 0.0)))
 
 
+def test_a_replica_that_fails_at_once_is_not_asked_without_end() -> None:
+    async def use(bench: Bench) -> None:
+        await bench.submit("t")
+        assert (await bench.outcome()).error == "busy"
+        assert 2 <= len(bench.model.requests) <= 11
+
+    faults = [RetryableServingError("busy", 0.0) for _ in range(1000)]
+    at_work(use, Model(*faults), executor=ExecutorSettings(kind="direct", call_patience_s=0.1))
+
+
 def test_beyond_the_patience_the_task_ends_with_an_error() -> None:
     async def use(bench: Bench) -> None:
         await bench.submit("t")
