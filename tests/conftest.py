@@ -1,5 +1,6 @@
 """What holds for all tests."""
 
+import gc
 import sys
 from collections.abc import Iterator
 from typing import Any, NoReturn
@@ -19,7 +20,15 @@ def _ray_only_in_slow_tests(request: pytest.FixtureRequest, monkeypatch: pytest.
 
 
 @pytest.fixture(scope="module")
-def local_ray() -> Iterator[None]:
+def rays_leftovers() -> Iterator[None]:
+    """Ray does not close every socket it opens. They go while the tests that started it still look away, so
+    that no other test is blamed for them."""
+    yield
+    gc.collect()
+
+
+@pytest.fixture(scope="module")
+def local_ray(rays_leftovers: None) -> Iterator[None]:
     """A Ray of this module's own, without a dashboard. For slow tests."""
     from actors.cluster.ray_connection import connect, disconnect
     from actors.cluster.ray_settings import RaySettings

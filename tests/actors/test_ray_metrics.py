@@ -13,7 +13,12 @@ from actors.config import ExecutorSettings
 from actors.metrics import DecisionRecord, ExecutionRecord
 from tests.actors.plans import KINDS, Ran, make_agent_settings, make_plan, run_all
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.usefixtures("local_ray")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+    pytest.mark.usefixtures("local_ray"),
+]
 
 PLAN = make_plan(
     2,

@@ -17,13 +17,17 @@ from actors.cluster.ray_settings import RaySettings
 from actors.errors import ClusterError
 from tests.actors.plans import eventually, make_plan, run_all
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
 
 PLAN = make_plan(3, tensor_parallel=(2, 1, 4))
 
 
 @pytest.fixture(scope="module")
-def nodes() -> Iterator[ManyNodes]:
+def nodes(rays_leftovers: None) -> Iterator[ManyNodes]:
     """A head that offers no CPUs, and two nodes of four GPUs each."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_MODE", "disabled")

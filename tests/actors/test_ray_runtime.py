@@ -41,7 +41,12 @@ from tests.actors.plans import (
     run_one_by_one,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.usefixtures("local_ray")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+    pytest.mark.usefixtures("local_ray"),
+]
 
 SETTINGS = RaySettings(control_timeout_s=30.0)
 SLOW_CALLS = {"service_s_by_purpose": {"direct": 0.4}}
