@@ -12,7 +12,7 @@ from actors.clock import MonotonicClock
 from actors.config import AgentSettings
 from actors.messages import Address, AgentView, Envelope
 from actors.metrics import Record, Stamped
-from actors.peer import Peer
+from actors.peer import Peer, answered
 from actors.task import AgentId
 from retrieval.build import build_memory
 from retrieval.ranking import RankingSettings
@@ -63,6 +63,12 @@ class AgentActor:
     async def on(self, agent: AgentId, envelope: Envelope) -> AgentView | None:
         """A message for one of the hosted agents."""
         return await self._shells[agent].on(envelope)
+
+    async def on_batch(
+        self, agent: AgentId, envelopes: Sequence[Envelope]
+    ) -> list[AgentView | Exception | None]:
+        """Messages for one of the hosted agents, in order; one that is refused does not harm the others."""
+        return [await answered(self.on(agent, envelope)) for envelope in envelopes]
 
     async def drain(self) -> list[Stamped]:
         """Measurements of all hosted agents since the last call."""

@@ -10,7 +10,7 @@ from actors.cluster.api import Finished, Verdict
 from actors.cluster.plan import INTAKE
 from actors.errors import Final, Retryable
 from actors.messages import Address, Body, Credit, Envelope, Report, Submit, about, agent_address
-from actors.peer import Peer
+from actors.peer import Peer, answered
 from actors.task import AgentId, Task, TaskId
 
 
@@ -90,6 +90,10 @@ class Intake:
         except Final:  # nobody has it, so no result will come
             del self._under_way[task.task_id]
             raise
+
+    async def on_batch(self, envelopes: Sequence[Envelope]) -> list[Exception | None]:
+        """Takes reports in, in order; one that is refused does not harm the others."""
+        return [await answered(self.on(envelope)) for envelope in envelopes]
 
     async def _deliver(self, to: Address, body: Body, task: Task | None = None) -> None:
         sequence = self._sequences.get(to, 0)

@@ -14,6 +14,9 @@ from actors.peer import Peer
 from serving.api import Completion, Request, Vectors
 from serving.errors import RetryableServingError
 
+CALLS_IN_FLIGHT = 2
+"""Unanswered calls to one peer: one travels while the other is worked on."""
+
 ActorHandle = Any
 """Ray's handle of an actor; its methods are made at run time."""
 
@@ -36,24 +39,60 @@ class RayConnect:
 
 
 class RayPeer:
-    """An agent or the intake in another process."""
+    """An agent or the intake in another process.
+
+    A call costs the same whatever it carries: while `CALLS_IN_FLIGHT` are unanswered, further messages wait and
+    then go together. Alone, a message goes at once.
+    """
 
     def __init__(self, address: Address, name: str, namespace: str) -> None:
         self._name = name
         self._namespace = namespace
         self._prefix = (agent_of(address),) if address.startswith("agent:") else ()
         self._actor: ActorHandle = None
+        self._waiting: list[tuple[Envelope, asyncio.Future[AgentView | None]]] = []
+        self._carriers: set[asyncio.Task[None]] = set()
 
     async def send(self, envelope: Envelope) -> AgentView | None:
+        answer: asyncio.Future[AgentView | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((envelope, answer))
+        if len(self._carriers) < CALLS_IN_FLIGHT:
+            carrier = asyncio.create_task(self._carry())
+            self._carriers.add(carrier)
+            carrier.add_done_callback(self._carriers.discard)
+        return await answer
+
+    async def _carry(self) -> None:
+        """Carries what waits, until nothing does. Every sender is answered, whatever happens."""
+        while self._waiting:
+            batch, self._waiting = self._waiting, []
+            try:
+                answers = await self._call([envelope for envelope, _ in batch])
+            except asyncio.CancelledError:
+                for _, answer in batch:
+                    answer.cancel()
+                raise
+            except Exception as error:
+                answers = [error] * len(batch)
+            for (_, answer), came in zip(batch, answers, strict=True):
+                if answer.done():  # its sender has been cancelled
+                    continue
+                if isinstance(came, Exception):
+                    answer.set_exception(came)
+                else:
+                    answer.set_result(came)
+
+    async def _call(self, envelopes: list[Envelope]) -> Sequence[AgentView | Exception | None]:
         try:
             if self._actor is None:
                 self._actor = ray.get_actor(self._name, namespace=self._namespace)
-            view: AgentView | None = await self._actor.on.remote(*self._prefix, envelope)
+            answers: Sequence[AgentView | Exception | None]
+            answers = await self._actor.on_batch.remote(*self._prefix, envelopes)
         except RayError as error:
             raise own_error(error) or Retryable(f"{self._name} does not answer: {_brief(error)}") from None
         except ValueError as error:  # no actor of this name: gone, or not yet there
             raise Retryable(f"{self._name} is not there: {error}") from None
-        return view
+        return answers
 
 
 class RayModel:

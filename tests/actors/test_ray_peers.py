@@ -41,7 +41,7 @@ def actor_that(fails: Exception) -> Any:
         raise fails
 
     method = SimpleNamespace(remote=call)
-    return SimpleNamespace(on=method, generate=method, encode=method)
+    return SimpleNamespace(on_batch=method, generate=method, encode=method)
 
 
 async def send(peer: Peer) -> None:
