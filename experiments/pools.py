@@ -5,8 +5,8 @@ from typing import Any
 
 from actors.agent.learning import Learned
 from actors.backpressure.mechanism import Backpressure
+from actors.cluster.graphs import build_topology
 from actors.cluster.plan import AgentPlan, Plan
-from actors.cluster.topology import build_topology
 from actors.errors import SettingsError
 from actors.task import AgentId, TaskType
 from experiments.datasets.rows import Row

@@ -85,7 +85,8 @@ class RayPeer:
     async def _call(self, envelopes: list[Envelope]) -> Sequence[AgentView | Exception | None]:
         try:
             if self._actor is None:
-                self._actor = ray.get_actor(self._name, namespace=self._namespace)
+                # In a thread: Ray blocks while it fetches the actor's class, and this agent has other work.
+                self._actor = await asyncio.to_thread(ray.get_actor, self._name, self._namespace)
             answers: Sequence[AgentView | Exception | None]
             answers = await self._actor.on_batch.remote(*self._prefix, envelopes)
         except RayError as error:

@@ -14,9 +14,10 @@ from collections.abc import Awaitable, Callable
 from rich.console import Console
 
 from actors.cluster.api import Cluster, StartableCluster
+from actors.cluster.graphs import build_topology
 from actors.cluster.local import LocalCluster
 from actors.cluster.plan import AgentPlan, Plan
-from actors.cluster.topology import TopologySettings, build_topology
+from actors.cluster.topology import TopologySettings
 from actors.config import AgentSettings, ExecutorSettings, MemorySettings
 from actors.messages import SetPhase
 from actors.task import AgentId, Task, TaskId, TaskType

@@ -7,8 +7,9 @@ from typing import Any
 
 from actors.agent.shell import AgentSnapshot
 from actors.cluster.api import Cluster, Finished, Verdict
+from actors.cluster.graphs import build_topology
 from actors.cluster.plan import AgentPlan, Plan
-from actors.cluster.topology import TopologySettings, build_topology
+from actors.cluster.topology import TopologySettings
 from actors.config import AgentSettings, ExecutorSettings, MemorySettings
 from actors.messages import SetPhase
 from actors.metrics import Stamped

@@ -9,9 +9,10 @@ import pytest
 
 from actors.agent.learning import Learned
 from actors.cluster.api import Finished, Verdict
+from actors.cluster.graphs import build_topology
 from actors.cluster.local import LocalCluster
 from actors.cluster.plan import AgentPlan, Plan
-from actors.cluster.topology import TopologySettings, build_topology
+from actors.cluster.topology import TopologySettings
 from actors.config import AgentSettings, ExecutorSettings, MemorySettings
 from actors.errors import ClusterError
 from actors.messages import Cancel, SetPhase

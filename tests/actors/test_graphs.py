@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.cluster.topology import Topology, TopologySettings, build_topology
+from actors.cluster.graphs import build_topology
+from actors.cluster.topology import Topology, TopologySettings
 from actors.errors import SettingsError
 
 
