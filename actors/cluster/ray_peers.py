@@ -57,30 +57,35 @@ class RayPeer:
         answer: asyncio.Future[AgentView | None] = asyncio.get_running_loop().create_future()
         self._waiting.append((envelope, answer))
         if len(self._carriers) < CALLS_IN_FLIGHT:
-            carrier = asyncio.create_task(self._carry())
-            self._carriers.add(carrier)
-            carrier.add_done_callback(self._carriers.discard)
+            self._carriers.add(asyncio.create_task(self._carry()))
         return await answer
 
     async def _carry(self) -> None:
         """Carries what waits, until nothing does. Every sender is answered, whatever happens."""
-        while self._waiting:
-            batch, self._waiting = self._waiting, []
-            try:
-                answers = await self._call([envelope for envelope, _ in batch])
-            except asyncio.CancelledError:
-                for _, answer in batch:
-                    answer.cancel()
-                raise
-            except Exception as error:
-                answers = [error] * len(batch)
-            for (_, answer), came in zip(batch, answers, strict=True):
-                if answer.done():  # its sender has been cancelled
-                    continue
-                if isinstance(came, Exception):
-                    answer.set_exception(came)
-                else:
-                    answer.set_result(came)
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting, []
+                await self._carry_batch(batch)
+        finally:
+            # At once and not by a callback: a message sent meanwhile would wait for a carrier that is gone.
+            self._carriers -= {asyncio.current_task()}
+
+    async def _carry_batch(self, batch: list[tuple[Envelope, asyncio.Future[AgentView | None]]]) -> None:
+        try:
+            answers = await self._call([envelope for envelope, _ in batch])
+        except asyncio.CancelledError:
+            for _, answer in batch:
+                answer.cancel()
+            raise
+        except Exception as error:
+            answers = [error] * len(batch)
+        for (_, answer), came in zip(batch, answers, strict=True):
+            if answer.done():  # its sender has been cancelled
+                continue
+            if isinstance(came, Exception):
+                answer.set_exception(came)
+            else:
+                answer.set_result(came)
 
     async def _call(self, envelopes: list[Envelope]) -> Sequence[AgentView | Exception | None]:
         try:

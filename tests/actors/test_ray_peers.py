@@ -11,7 +11,7 @@ import ray
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayTaskError
 
 from actors.cluster.ray_metrics import RayMetrics
-from actors.cluster.ray_peers import RayConnect, RayEmbedder, RayModel, RayPeer
+from actors.cluster.ray_peers import CALLS_IN_FLIGHT, RayConnect, RayEmbedder, RayModel, RayPeer
 from actors.cluster.ray_replicas import ModelHost
 from actors.errors import Final, Retryable
 from actors.messages import Address, Cancel, Envelope, about, agent_address
@@ -42,6 +42,12 @@ def actor_that(fails: Exception) -> Any:
 
     method = SimpleNamespace(remote=call)
     return SimpleNamespace(on_batch=method, generate=method, encode=method)
+
+
+async def come_to_rest() -> None:
+    """Lets everything run that can without an answer from elsewhere."""
+    for _ in range(10):
+        await asyncio.sleep(0)
 
 
 async def send(peer: Peer) -> None:
@@ -76,6 +82,41 @@ def test_what_a_peer_raises_arrives_as_it_was_raised(
         asyncio.run(send(RayPeer(agent_address(AgentId(1)), "a2", "run")))
     assert type(raised.value) is type(cause)
     assert raised.value.args == cause.args
+
+
+def test_a_message_sent_when_all_calls_have_just_ended_is_not_left_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[asyncio.Future[list[None]]] = []
+
+    def on_batch(*_: object) -> asyncio.Future[list[None]]:
+        asked.append(asyncio.get_running_loop().create_future())
+        return asked[-1]
+
+    actor = SimpleNamespace(on_batch=SimpleNamespace(remote=on_batch))
+    monkeypatch.setattr(ray, "get_actor", lambda name, namespace: actor)
+
+    async def again(peer: Peer) -> None:
+        await peer.send(ENVELOPE)
+        await peer.send(ENVELOPE)  # in the very moment in which the first is answered
+
+    async def use() -> None:
+        peer = RayPeer(agent_address(AgentId(1)), "a2", "run")
+        first = asyncio.ensure_future(again(peer))
+        await come_to_rest()
+        others = []
+        for _ in range(CALLS_IN_FLIGHT - 1):
+            others.append(asyncio.ensure_future(send(peer)))
+            await come_to_rest()
+        assert len(asked) == CALLS_IN_FLIGHT
+        for answer in asked:
+            answer.set_result([None])
+        await come_to_rest()
+        assert len(asked) == CALLS_IN_FLIGHT + 1, "the second message goes at once"
+        asked[-1].set_result([None])
+        await asyncio.gather(first, *others)
+
+    asyncio.run(use())
 
 
 CALLS: list[Callable[[Any], Any]] = [
