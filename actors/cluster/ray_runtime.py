@@ -1,7 +1,8 @@
 """A plan on Ray: agents, replicas, encoder and intake are actors; the plain classes are wrapped here.
 
 Each agent host shares a placement-group bundle with its replicas, yet each is a process of its own: an engine
-that dies takes no queue with it, and comes back by itself (DEALS section 4 pins agents to models the same way).
+that dies takes no queue with it, and comes back by itself. One private replica an agent, the encoder apart, is
+the set-up of the DEALS paper.
 """
 
 import asyncio
