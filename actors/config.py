@@ -44,6 +44,9 @@ class ExecutorSettings(Settings):
     seed: int = 1
     max_splits: int = Field(default=5, ge=0)
     """Parts a task may lose to splits; then it is executed (the paper names no limit; AgentNet has 5)."""
+    call_timeout_s: float = Field(default=600.0, gt=0)
+    """How long one model call may take; beyond it the call is cancelled, down to the engine, and counts as not
+    answered."""
     call_patience_s: float = Field(default=120.0, ge=0)
     """How long one model call is tried again while its replica does not answer; then the task ends with an
     error instead of hanging."""

@@ -38,7 +38,6 @@ def environment(spec: BackendSpec | EncoderSpec) -> dict[str, str]:
     if spec.kind == "vllm_engine":
         variables |= {
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # otherwise each replica binds itself to all cores
-            "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # on a CPU the engine lives in this process
             "VLLM_NO_USAGE_STATS": "1",
             "VLLM_LOGGING_LEVEL": os.environ.get("VLLM_LOGGING_LEVEL", "ERROR"),
             "TORCH_CPP_LOG_LEVEL": "ERROR",

@@ -164,9 +164,13 @@ class VllmBackend:
             arguments.pop("gpu_memory_utilization", None)
         else:
             arguments["tensor_parallel_size"] = max(1, self._tensor_parallel)
+            if self._tensor_parallel > 1:
+                # Said outright: inside a Ray placement group vLLM would ask Ray for GPUs that this actor holds.
+                arguments["distributed_executor_backend"] = "mp"
         return arguments
 
     async def _start_in_process(self, arguments: Mapping[str, Any]) -> None:
+        os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # read when the engine is built
         thread = SteppingThread(self._model, lambda: _build_engine(arguments), _release_engine)
         self._engine = thread  # so that closing a half-started backend waits for the thread
         engine: Any = await thread.start()

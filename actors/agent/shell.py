@@ -308,13 +308,24 @@ class AgentShell:
         give_up_s = self._clock.now_s() + self._executor.call_patience_s
         while True:
             try:
-                return await self._model.generate(request)
+                return await self._generate_once(request)
             except RetryableServingError as error:
                 pause_s = max(error.after_s, RETRY_PAUSE_S)
                 if self._clock.now_s() + pause_s > give_up_s:
                     raise
                 self._count("model call retried")
                 await asyncio.sleep(pause_s)
+
+    async def _generate_once(self, request: Request) -> Completion:
+        timeout_s = self._executor.call_timeout_s
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._model.generate(request)
+        except TimeoutError:
+            raise RetryableServingError(
+                f"no answer to the {request.purpose} call within {timeout_s:g} s; raise executor.call_timeout_s "
+                f"or lower executor.max_tokens"
+            ) from None
 
     async def _recall(self, key_text: str) -> Recollection:
         """Demonstrations for a prompt; without an answer from the encoder the step goes on without them."""

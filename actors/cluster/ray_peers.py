@@ -8,7 +8,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from actors.errors import Retryable
+from actors.errors import ClusterError, Retryable
 from actors.messages import Address, AgentView, Envelope, agent_of
 from actors.peer import Peer
 from serving.api import Completion, Request, Vectors
@@ -35,6 +35,8 @@ class RayConnect:
     names: Mapping[Address, str]
 
     def __call__(self, to: Address) -> Peer:
+        if to not in self.names:
+            raise ClusterError(f"nobody at {to!r}; this plan has: {', '.join(self.names)}")
         return RayPeer(to, self.names[to], self.namespace)
 
 

@@ -268,6 +268,19 @@ def test_beyond_the_patience_the_task_ends_with_an_error() -> None:
     at_work(use, Model(*faults), executor=ExecutorSettings(kind="direct", call_patience_s=0.5))
 
 
+def test_a_call_that_never_ends_is_cancelled_and_ends_the_task() -> None:
+    model = Model(asyncio.Event())
+
+    async def use(bench: Bench) -> None:
+        await bench.submit("t")
+        error = (await bench.outcome()).error
+        assert error is not None
+        assert "call_timeout_s" in error
+        assert model.cancelled == 1
+
+    at_work(use, model, executor=ExecutorSettings(kind="direct", call_timeout_s=0.05, call_patience_s=0.01))
+
+
 @pytest.mark.parametrize("fault", [Retryable("busy"), Final("no such agent"), KeyError("defect there")])
 def test_a_hand_over_that_fails_in_any_way_brings_the_task_back(fault: Exception) -> None:
     async def use(bench: Bench) -> None:
