@@ -58,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
         ("report", _report, "Markdown and plots of a run, and its tables here"),
         ("trace", _trace, "one task's life, with the scores and view ages behind each decision"),
         ("compare", _compare, "two runs side by side, paired by task"),
+        ("replay", _replay, "lives the logs of a run (--record-logs) again and compares every command"),
     ):
         sub = commands.add_parser(name, parents=[runs], help=text, description=text)
         sub.add_argument("run", metavar="A" if name == "compare" else "RUN", help="a run's id or folder")
@@ -205,6 +206,15 @@ def _compare(options: argparse.Namespace, console: Console) -> int:
     for table in compare(old_run(options.run, options.runs_dir), old_run(options.other, options.runs_dir)):
         console.print(table)
     return 0
+
+
+def _replay(options: argparse.Namespace, console: Console) -> int:
+    from experiments.launch import old_run
+    from experiments.replay import replay_logs
+
+    table, all_same = replay_logs(old_run(options.run, options.runs_dir))
+    console.print(table)
+    return 0 if all_same else 1
 
 
 def _perf(options: argparse.Namespace, console: Console) -> int:

@@ -139,7 +139,7 @@ class RunFolder:
     def add_logs(self, snapshots: Sequence[AgentSnapshot]) -> None:
         (self.path / "logs").mkdir(exist_ok=True)
         for snapshot in snapshots:
-            _write(self.path / "logs" / f"agent-{snapshot.agent}.pickle", pickle.dumps(snapshot.log))
+            _write(self.path / "logs" / f"agent-{snapshot.agent}.pickle", pickle.dumps(snapshot))
 
     def close(self) -> None:
         for file in self._open.values():
@@ -189,6 +189,12 @@ class RunFolder:
             if (kind is None or row["kind"] == kind.__name__)
             and (task_id is None or row["task_id"] == task_id)
         ]
+
+    def logs(self) -> list[AgentSnapshot]:
+        """What `add_logs` wrote, by agent. Only for folders of one's own: unpickling runs what it reads."""
+        paths = sorted((self.path / "logs").glob("agent-*.pickle"))
+        snapshots: list[AgentSnapshot] = [pickle.loads(path.read_bytes()) for path in paths]
+        return sorted(snapshots, key=lambda snapshot: snapshot.agent)
 
     def _lines(self, name: str) -> Iterator[bytes]:
         """Whole lines; a torn last one (the machine died in the middle of a write) is no line."""

@@ -29,7 +29,7 @@ from actors.agent.events import (
     Woken,
 )
 from actors.agent.learning import Learned
-from actors.agent.state import AgentState
+from actors.agent.state import AgentIdentity, AgentState
 from actors.clock import Clock
 from actors.config import AgentSettings
 from actors.errors import Retryable
@@ -87,11 +87,15 @@ class LogEntry:
 class AgentSnapshot:
     """What an agent has learned and holds."""
 
-    agent: AgentId
+    identity: AgentIdentity
     counts: Counts
     trajectories: tuple[Trajectory, ...]
     holding: tuple[TaskId, ...]
     log: tuple[LogEntry, ...]
+
+    @property
+    def agent(self) -> AgentId:
+        return self.identity.agent
 
 
 class AgentShell:
@@ -145,7 +149,7 @@ class AgentShell:
 
     def snapshot(self) -> AgentSnapshot:
         return AgentSnapshot(
-            agent=self.state.identity.agent,
+            identity=self.state.identity,
             counts=self.state.learning.estimates.counts(),
             trajectories=tuple(entry.trajectory for entry in self._memory.trajectories)
             if self._memory

@@ -15,7 +15,6 @@ import ray
 from ray.util.placement_group import placement_group_table
 
 from actors.agent.replay import replay
-from actors.agent.shell import AgentSnapshot
 from actors.cluster.api import Cluster
 from actors.cluster.local import LocalCluster
 from actors.cluster.plan import Plan
@@ -171,16 +170,9 @@ def test_one_task_at_a_time_is_decided_as_in_this_process(healthy: tuple[Ran, Ra
 
 def test_a_recorded_log_replays_to_the_same_commands(crowd: Ran) -> None:
     for snapshot in crowd.snapshots:
-        again = replay(snapshot.log, HEALTHY.identity(snapshot.agent, epoch_of(snapshot)), HEALTHY.settings)
+        again = replay(snapshot.log, snapshot.identity, HEALTHY.settings)
         assert again == [list(entry.commands) for entry in snapshot.log]
         assert len(again) > TASKS
-
-
-def epoch_of(snapshot: AgentSnapshot) -> int:
-    """Of the incarnation that wrote the log: it is in everything that it sent."""
-    commands = [command for entry in snapshot.log for command in entry.commands]
-    epoch: int = next(command.envelope.epoch for command in commands if hasattr(command, "envelope"))
-    return epoch
 
 
 # Deaths

@@ -6,11 +6,9 @@ from dataclasses import replace
 import pytest
 
 from actors.agent.replay import replay
-from actors.agent.shell import LogEntry
 from actors.cluster.local import LocalCluster
 from actors.cluster.plan import Plan
 from actors.config import BackpressureSettings
-from actors.messages import Envelope
 from actors.routing.policies import POLICIES
 from tests.actors.plans import Ran, make_agent_settings, make_plan, run_all
 
@@ -27,13 +25,6 @@ def run_here(plan: Plan) -> Ran:
     return asyncio.run(whole())
 
 
-def epoch_of(log: tuple[LogEntry, ...]) -> int:
-    """Of the incarnation that wrote the log: it is in everything that it sent."""
-    commands = [command for entry in log for command in entry.commands]
-    envelopes = [getattr(command, "envelope", None) for command in commands]
-    return next(envelope.epoch for envelope in envelopes if isinstance(envelope, Envelope))
-
-
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 def test_a_log_replays_to_the_same_commands_with_its_chance(policy: str) -> None:
     plan = make_plan(
@@ -43,15 +34,14 @@ def test_a_log_replays_to_the_same_commands_with_its_chance(policy: str) -> None
     )
     for snapshot in run_here(plan).snapshots:
         log = snapshot.log
-        identity = plan.identity(snapshot.agent, epoch_of(log))
-        assert replay(log, identity, plan.settings) == [list(entry.commands) for entry in log]
+        assert replay(log, snapshot.identity, plan.settings) == [list(entry.commands) for entry in log]
         assert len(log) > 60
 
 
 def test_another_time_or_another_event_is_noticed() -> None:
     plan = make_plan(record_logs=True)
     snapshot = run_here(plan).snapshots[0]
-    identity = plan.identity(snapshot.agent, epoch_of(snapshot.log))
+    identity = snapshot.identity
     recorded = [list(entry.commands) for entry in snapshot.log]
     without_first = replay(snapshot.log[1:], identity, plan.settings)
     assert without_first != recorded[1:], "the first event started the phase"

@@ -46,7 +46,17 @@ def test_a_run_finishes_every_task_once_and_saves_what_it_was(finished: RunFolde
         ("test", "begin"),
         ("test", "end"),
     ]
-    assert len(list((finished.path / "logs").iterdir())) == 3
+
+
+def test_recorded_logs_live_again(
+    finished: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--runs-dir", str(finished.path.parent)]
+    assert main(["replay", finished.run_id, *where]) == 0
+    assert capsys.readouterr().out.count("yes") == 3
+    assert run(tmp_path, "--warmup", "0", "--test", "3") == 0
+    assert main(["replay", only_run(tmp_path).run_id, "--runs-dir", str(tmp_path)]) == 1
+    assert "--record-logs" in capsys.readouterr().err
 
 
 def test_report_trace_compare_and_list_read_it(
