@@ -63,6 +63,9 @@ def where(namespace: str) -> dict[str, str]:
 
 
 def test_agent_and_replica_share_a_bundle_sized_by_its_parallelism(nodes: ManyNodes) -> None:
+    # On one host, Ray connects a driver to any of its nodes, not always to the head.
+    drivers_node = ray.get_runtime_context().get_node_id()
+
     async def use() -> tuple[dict[str, str], list[dict[str, float]], float]:
         cluster = RayCluster(PLAN, RaySettings())
         try:
@@ -89,7 +92,7 @@ def test_agent_and_replica_share_a_bundle_sized_by_its_parallelism(nodes: ManyNo
     assert gpus_left == 0, "seven for the replicas, the eighth for the encoder"
     head = nodes.head_node.node_id
     assert head not in {node for name, node in node_of.items() if name != "intake"}
-    assert node_of["intake"] == head, "beside its driver"
+    assert node_of["intake"] == drivers_node, "beside its driver"
 
 
 def test_a_plan_without_room_says_what_it_asked_and_leaves_nothing(nodes: ManyNodes) -> None:
