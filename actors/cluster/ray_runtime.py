@@ -217,7 +217,7 @@ class RayCluster:
             num_cpus=0,
             # Beside the driver: it does no work to speak of, and the run cannot outlive either.
             scheduling_strategy=NodeAffinitySchedulingStrategy(
-                ray.get_runtime_context().get_node_id(), soft=True
+                ray.get_runtime_context().get_node_id(), soft=False
             ),
         )
         self.intake.attach(intake)
