@@ -6,9 +6,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Settings(BaseModel):
-    """A group of settings: unknown keys are errors, values never change."""
+    """A group of settings: unknown keys are errors, values never change, numbers are finite (JSON has no others)."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class BackpressureSettings(Settings):

@@ -152,6 +152,9 @@ def _run(options: argparse.Namespace, console: Console) -> int:
         console.print("give an experiment (see `list`) or --resume RUN, and not both", style="red")
         return 2
     if options.resume is not None:
+        if given := _given(options):
+            console.print(f"--resume goes on with the run's own settings; leave out {given}", style="red")
+            return 2
         folder = old_run(options.resume, options.runs_dir)
     else:
         folder = new_run(_settings(options), options.runs_dir)
@@ -164,6 +167,17 @@ def _run(options: argparse.Namespace, console: Console) -> int:
         console.print(table)
     console.print(f"run folder: {folder.path}", highlight=False)
     return 0
+
+
+def _given(options: argparse.Namespace) -> str:
+    """The flags that were given and would change a run."""
+    others = {"command", "experiment", "resume", "runs_dir"}
+    given = [
+        key
+        for key, value in vars(options).items()
+        if key not in others and value is not None and value is not False and value != []
+    ]
+    return ", ".join("--set" if key == "assignments" else f"--{key.replace('_', '-')}" for key in given)
 
 
 def _list(options: argparse.Namespace, console: Console) -> int:

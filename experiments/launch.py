@@ -50,6 +50,9 @@ def old_run(name: str, runs_dir: Path) -> RunFolder:
 
 def execute(folder: RunFolder, console: Console) -> None:
     """Runs what the folder still lacks. Raises KeyboardInterrupt after an orderly end on Ctrl-C or SIGTERM."""
+    if len(folder.results()) == len(folder.tasks()):
+        console.print(f"run {folder.run_id}: every task has ended already", highlight=False)
+        return
     with _only_one(folder):
         asyncio.run(_execute(folder, console))
 

@@ -1,5 +1,6 @@
 """The task stream of a run: which rows, in which order, where and when they arrive. Pure; all by seed."""
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -86,8 +87,8 @@ def _from_trace(path: Path, count: int) -> list[float]:
         times_s = [float(line) for line in path.read_text().split()]
     except (OSError, ValueError) as error:
         raise SettingsError(f"arrival trace {path} cannot be read (one number a line): {error}") from error
-    if not times_s or times_s != sorted(times_s) or times_s[0] < 0:
-        raise SettingsError(f"arrival trace {path} must hold ascending times in seconds, at least one")
+    if not times_s or not all(map(math.isfinite, times_s)) or times_s != sorted(times_s) or times_s[0] < 0:
+        raise SettingsError(f"arrival trace {path} must hold finite ascending times in seconds, at least one")
     # Repeated to fill: each turn starts where the last one ended, one mean gap later.
     turn_s = times_s[-1] + (times_s[-1] - times_s[0]) / max(len(times_s) - 1, 1)
     return [times_s[i % len(times_s)] + turn_s * (i // len(times_s)) for i in range(count)]

@@ -16,11 +16,11 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from actors.agent.shell import AgentSnapshot
 from actors.cluster.api import Finished
@@ -31,6 +31,7 @@ from experiments.datasets.rows import Row
 from experiments.settings import RunSettings
 
 Phase = Literal["warmup", "test"]
+Line = TypeVar("Line")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +90,8 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._open: dict[str, IO[bytes]] = {}
-        self._event_parts = len(list((path / "events").glob("*.parquet")))
+        parts = (path / "events").glob("part-*.parquet")
+        self._event_parts = max((int(part.stem.removeprefix("part-")) for part in parts), default=0)
 
     @property
     def run_id(self) -> str:
@@ -101,12 +103,19 @@ class RunFolder:
     def create(
         path: Path, settings: RunSettings, machine: dict[str, Any], tasks: Sequence[StreamTask]
     ) -> "RunFolder":
-        """A new folder. The task stream is written last: a folder without it never started."""
-        path.mkdir(parents=True)
-        (path / "events").mkdir()
-        _write(path / "settings.json", settings.model_dump_json(indent=2).encode())
-        _write(path / "machine.json", json.dumps(machine, indent=2).encode())
-        _write(path / "tasks.jsonl", b"".join(_TASK.dump_json(task) + b"\n" for task in tasks))
+        """A new folder. The task stream is written last: a folder without it never started.
+
+        Raises SettingsError where it cannot be made.
+        """
+        try:
+            path.mkdir(parents=True)
+            _write(path / "settings.json", settings.model_dump_json(indent=2).encode())
+            _write(path / "machine.json", json.dumps(machine, indent=2).encode())
+            _write(path / "tasks.jsonl", b"".join(_TASK.dump_json(task) + b"\n" for task in tasks))
+        except OSError as error:
+            raise SettingsError(
+                f"run folder {path} cannot be made ({error}); name a folder to write to with --runs-dir"
+            ) from error
         return RunFolder(path)
 
     def add_results(self, results: Sequence[Result]) -> None:
@@ -131,10 +140,12 @@ class RunFolder:
             columns["task_type"].append(getattr(record, "task_type", None))
             columns["body"].append(_RECORD.dump_json(record).decode())
         self._event_parts += 1
-        path = self.path / "events" / f"part-{self._event_parts:05d}.parquet"
-        temporary = path.with_suffix(".tmp")
-        pq.write_table(pa.table(columns, schema=EVENT_SCHEMA), temporary)
-        temporary.rename(path)
+        (self.path / "events").mkdir(exist_ok=True)
+        content = pa.BufferOutputStream()
+        pq.write_table(pa.table(columns, schema=EVENT_SCHEMA), content)
+        _write(
+            self.path / "events" / f"part-{self._event_parts:05d}.parquet", content.getvalue().to_pybytes()
+        )
 
     def add_logs(self, snapshots: Sequence[AgentSnapshot]) -> None:
         (self.path / "logs").mkdir(exist_ok=True)
@@ -146,7 +157,7 @@ class RunFolder:
             file.close()
         self._open.clear()
 
-    # Reading
+    # Reading: each raises SettingsError naming the file that is missing or damaged, and where
 
     @staticmethod
     def open(path: Path) -> "RunFolder":
@@ -158,29 +169,41 @@ class RunFolder:
         return RunFolder(path)
 
     def settings(self) -> RunSettings:
-        return RunSettings.model_validate_json((self.path / "settings.json").read_bytes())
+        content = self._content("settings.json")
+        try:
+            return RunSettings.model_validate_json(content)
+        except ValidationError as error:
+            raise SettingsError(
+                f"{self.path / 'settings.json'} is damaged or of another version: {_first_problem(error)}"
+            ) from error
 
     def machine(self) -> dict[str, Any]:
-        content: dict[str, Any] = json.loads((self.path / "machine.json").read_bytes())
+        try:
+            content: dict[str, Any] = json.loads(self._content("machine.json"))
+        except ValueError as error:
+            raise SettingsError(f"{self.path / 'machine.json'} is damaged: {error}") from error
         return content
 
     def tasks(self) -> list[StreamTask]:
-        return [_TASK.validate_json(line) for line in self._lines("tasks.jsonl")]
+        tasks = list(self._parsed("tasks.jsonl", _TASK))
+        if not tasks:
+            raise SettingsError(f"{self.path / 'tasks.jsonl'} holds no task; take it from a copy of the run")
+        return tasks
 
     def results(self) -> list[Result]:
         """Every finished task once, in the order in which they finished."""
-        results = (_RESULT.validate_json(line) for line in self._lines("results.jsonl"))
+        results = self._parsed("results.jsonl", _RESULT)
         return list({result.finished.outcome.task.task_id: result for result in results}.values())
 
     def marks(self) -> list[PhaseMark]:
-        return [_MARK.validate_json(line) for line in self._lines("phases.jsonl")]
+        return list(self._parsed("phases.jsonl", _MARK))
 
     def events(self, kind: type[Record] | None = None, task_id: str | None = None) -> list[Stamped]:
         """Measurements in time order, of one record type and one task if asked."""
         paths = sorted((self.path / "events").glob("*.parquet"))
         if not paths:
             return []
-        table = pa.concat_tables([pq.read_table(path, schema=EVENT_SCHEMA) for path in paths])
+        table = pa.concat_tables([_read_events(path) for path in paths])
         rows = table.sort_by("wall_s").to_pylist()
         names = {record.__name__: TypeAdapter(record) for record in Record.__args__}
         return [
@@ -195,6 +218,22 @@ class RunFolder:
         paths = sorted((self.path / "logs").glob("agent-*.pickle"))
         snapshots: list[AgentSnapshot] = [pickle.loads(path.read_bytes()) for path in paths]
         return sorted(snapshots, key=lambda snapshot: snapshot.agent)
+
+    def _content(self, name: str) -> bytes:
+        try:
+            return (self.path / name).read_bytes()
+        except OSError as error:
+            raise SettingsError(f"run {self.run_id} cannot be read: {error}") from error
+
+    def _parsed(self, name: str, kind: TypeAdapter[Line]) -> Iterator[Line]:
+        for number, line in enumerate(self._lines(name), start=1):
+            try:
+                yield kind.validate_json(line)
+            except ValidationError as error:
+                raise SettingsError(
+                    f"{self.path / name}, line {number} is damaged or of another version: "
+                    f"{_first_problem(error)}; take the file from a copy of the run, or remove the line"
+                ) from error
 
     def _lines(self, name: str) -> Iterator[bytes]:
         """Whole lines; a torn last one (the machine died in the middle of a write) is no line."""
@@ -215,6 +254,21 @@ class RunFolder:
         file.write(b"".join(line + b"\n" for line in lines))
         file.flush()
         os.fsync(file.fileno())
+
+
+def _read_events(path: Path) -> pa.Table:
+    try:
+        return pq.read_table(path, schema=EVENT_SCHEMA)
+    except (OSError, pa.ArrowException) as error:
+        raise SettingsError(
+            f"{path} is damaged ({error}); remove it: measurements are lost with it, results are not"
+        ) from error
+
+
+def _first_problem(error: ValidationError) -> str:
+    problem = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in problem["loc"])
+    return f"{where}: {problem['msg']}" if where else problem["msg"]
 
 
 def _opened_for_append(path: Path) -> IO[bytes]:

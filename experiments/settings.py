@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from actors.cluster.ray_settings import RaySettings
 from actors.cluster.topology import TopologySettings
@@ -42,7 +42,8 @@ class PoolAgent(Settings):
 class PoolSettings(Settings):
     """A pool file: agents, their models, their graph, and how they work."""
 
-    name: str
+    name: str = Field(pattern=r"^[A-Za-z0-9_.-]+$", max_length=100)
+    """Part of the name of run folders."""
     agents: tuple[PoolAgent, ...] = Field(min_length=1)
     encoder: EncoderSettings | None = None
     topology: TopologySettings = TopologySettings()
@@ -72,12 +73,20 @@ class DatasetSettings(Settings):
     difficulty: int = Field(default=2, ge=1, le=5)
     """Of families: size of the generated problems."""
 
+    @field_validator("types")
+    @classmethod
+    def _types_differ(cls, types: tuple[str, ...]) -> tuple[str, ...]:
+        for name in types:
+            if types.count(name) > 1:
+                raise ValueError(f"type {name!r} is named twice; its tasks would be run twice")
+        return types
+
 
 class ArrivalSettings(Settings):
     """When tasks arrive."""
 
     kind: Literal["all_at_once", "poisson", "trace"] = "all_at_once"
-    rate_per_s: float = Field(default=1.0, gt=0)
+    rate_per_s: float = Field(default=1.0, ge=1e-9)
     """Of poisson."""
     trace: Path | None = None
     """Of trace: a text file with one arrival time in seconds on each line, ascending; repeated to fill."""
@@ -96,7 +105,7 @@ class RunSettings(Settings):
     test: int = Field(default=54, ge=1)
     """Tasks of the test, over all types."""
     seed: int = Field(default=1, ge=0)
-    ingress_alpha: float = Field(default=0.7, gt=0)
+    ingress_alpha: float = Field(default=0.7, gt=0, le=1e6)
     """Dirichlet parameter of the arrival agents, drawn per task type (appendix A)."""
     arrivals: ArrivalSettings = ArrivalSettings()
     """Of both phases."""
@@ -112,7 +121,7 @@ def load_pool(path: Path) -> dict[str, Any]:
         content = yaml.safe_load(path.read_text())
     except FileNotFoundError:
         raise SettingsError(f"no pool file {path}; see experiments/deals/pools for examples") from None
-    except (OSError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise SettingsError(f"pool file {path} cannot be read: {error}") from error
     if not isinstance(content, dict):
         raise SettingsError(f"pool file {path} must be a mapping with name and agents")
@@ -126,10 +135,15 @@ def checked(values: Mapping[str, Any], source: str) -> RunSettings:
     except ValidationError as error:
         lines = [
             f"  {'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}"
-            + ("" if problem["type"] == "extra_forbidden" else f" (it is {problem['input']!r})")
+            + ("" if _says_enough(problem) else f" (it is {problem['input']!r})")
             for problem in error.errors()
         ]
         raise SettingsError(f"{source} cannot be run:\n" + "\n".join(lines)) from None
+
+
+def _says_enough(problem: Mapping[str, Any]) -> bool:
+    """Whether the input would add nothing: the key is the problem, or the input is a whole group of settings."""
+    return problem["type"] == "extra_forbidden" or isinstance(problem["input"], Mapping)
 
 
 def override(values: dict[str, Any], assignment: str) -> None:

@@ -30,7 +30,7 @@ _UNPARSEABLE = "(no answer in the form that was asked for)"
 class SimulatedOptions(BaseModel):
     """Settings of one simulated model."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     seed: int = 1
     service_s: NonNegativeFloat = 0.0

@@ -1,6 +1,10 @@
 """Joins a running Ray, or starts one in this process's care; leaves each as it was found."""
 
 import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -54,7 +58,8 @@ def connect(settings: RaySettings, *, local_cpus: float) -> RayConnection:
     if JOB_VARIABLE not in os.environ:
         options["runtime_env"] = {"working_dir": str(ROOT), "excludes": list(UPLOAD_EXCLUDES)}
     try:
-        ray.init(address=address, **options)
+        with _sigterm_kept():
+            ray.init(address=address, **options)
     except (RayError, ConnectionError, RuntimeError, ValueError) as error:
         mode = os.environ.get("RAY_AUTH_MODE", "unset")
         raise ClusterError(
@@ -75,11 +80,30 @@ def _start(settings: RaySettings, options: dict[str, Any], local_cpus: float) ->
     os.environ.setdefault("RAY_AUTH_MODE", "disabled")
     # Workers import the checkout itself, without a copy: relative paths in a pool file go on to work.
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    ray.init(
-        address="local",
-        num_cpus=max(os.cpu_count() or 1, int(local_cpus) + 1),
-        include_dashboard=settings.include_dashboard,
-        object_store_memory=settings.object_store_memory_bytes,
-        runtime_env={"env_vars": {"PYTHONPATH": path}},
-        **options,
-    )
+    try:
+        with _sigterm_kept():
+            ray.init(
+                address="local",
+                num_cpus=max(os.cpu_count() or 1, int(local_cpus) + 1),
+                include_dashboard=settings.include_dashboard,
+                object_store_memory=settings.object_store_memory_bytes,
+                runtime_env={"env_vars": {"PYTHONPATH": path}},
+                **options,
+            )
+    except Exception as error:  # also of no type of its own: a machine too busy for Ray's processes, say
+        raise ClusterError(
+            f"Ray could not be started on this machine: {error} Try again when it is less busy, "
+            f"or use runtime local"
+        ) from error
+
+
+@contextmanager
+def _sigterm_kept() -> Iterator[None]:
+    """Ray takes SIGTERM for itself, here and below Python; a handler that was there before gets it back, so that
+    a run still ends in order."""
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if callable(handler) and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)

@@ -1,4 +1,4 @@
-"""What is sent to a cluster, and who loads Ray. Nothing here starts Ray."""
+"""What is sent to a cluster, who loads Ray, and what starting it leaves as it was."""
 
 import os
 import pkgutil
@@ -82,6 +82,35 @@ def test_a_ray_started_here_has_room_for_the_plan_and_says_its_auth_mode(
     assert asked["num_cpus"] == 100
     assert asked["address"] == "local"
     assert os.environ["RAY_AUTH_MODE"] == "disabled"
+
+
+def test_a_ray_that_does_not_start_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_busy(**_: object) -> None:
+        raise Exception("The node timed out.")  # noqa: TRY002 - Ray raises this very type
+
+    monkeypatch.setattr(ray, "init", too_busy)
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    with pytest.raises(ClusterError, match="timed out"):
+        connect(RaySettings(address="local"), local_cpus=1)
+
+
+@pytest.mark.slow
+def test_a_handler_of_sigterm_outlives_the_start_of_ray() -> None:
+    code = """
+import os, signal
+from actors.cluster.ray_connection import connect, disconnect
+from actors.cluster.ray_settings import RaySettings
+signal.signal(signal.SIGTERM, lambda *_: print("mine", flush=True))
+connection = connect(RaySettings(address="local", include_dashboard=False), local_cpus=1)
+os.kill(os.getpid(), signal.SIGTERM)
+os.kill(os.getpid(), signal.SIGTERM)
+disconnect(connection)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stdout.split()) == (0, ["mine", "mine"]), done.stderr
+    assert "SIGTERM received" not in done.stderr
 
 
 def test_unit_tests_cannot_start_ray() -> None:

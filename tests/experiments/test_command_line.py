@@ -98,6 +98,26 @@ def test_run_wants_an_experiment_or_a_run_to_resume(tmp_path: Path) -> None:
     assert main(["run", "--runs-dir", str(tmp_path)]) == 2
 
 
+@pytest.mark.parametrize("flags", [["--seed", "0"], ["--set", "test=5"], ["--record-logs"]], ids=" ".join)
+def test_a_resumed_run_takes_no_settings(
+    finished: RunFolder, flags: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--runs-dir", str(finished.path.parent)]
+    assert main(["run", "--resume", finished.run_id, *flags, *where]) == 2
+    assert flags[0] in capsys.readouterr().out
+
+
+def test_a_finished_run_starts_nothing_again(
+    finished: RunFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def nothing(*_: object) -> None:
+        raise AssertionError("a cluster was started")
+
+    monkeypatch.setattr("experiments.launch._cluster", nothing)
+    assert main(["run", "--resume", finished.run_id, "--runs-dir", str(finished.path.parent)]) == 0
+    assert "ended already" in capsys.readouterr().out
+
+
 def start_slow(runs_dir: Path) -> subprocess.Popen[bytes]:
     """A run that takes about half a minute, in a process of its own."""
     command = [sys.executable, "-m", "experiments", "run", "deals", "--pool", POOL, "--runtime", "local"]

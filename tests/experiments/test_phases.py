@@ -86,6 +86,10 @@ def test_a_trace_is_repeated_to_fill(tmp_path: Path) -> None:
     path.write_text("2\n1\n")
     with pytest.raises(SettingsError, match="ascending"):
         arrival_times(ArrivalSettings(kind="trace", trace=path), 2, rng)
+    for endless in ("0\ninf\n", "nan\n"):
+        path.write_text(endless)
+        with pytest.raises(SettingsError, match="finite"):
+            arrival_times(ArrivalSettings(kind="trace", trace=path), 2, rng)
     path.write_text("soon\n")
     with pytest.raises(SettingsError, match=r"trace\.txt"):
         arrival_times(ArrivalSettings(kind="trace", trace=path), 2, rng)

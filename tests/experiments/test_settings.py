@@ -51,6 +51,13 @@ def test_there_are_pools() -> None:
         ("runtime=moon", "runtime"),
         ("pool.agents.1.name=a1", "a1"),
         ("pool.agents.0.backend.kind=oracle", "kind"),
+        ("pool.settings.mechanism.quality_weight=.inf", "quality_weight"),
+        ("stall_s=.inf", "stall_s"),
+        ("ingress_alpha=1.0e+308", "ingress_alpha"),
+        ("arrivals.rate_per_s=1.0e-310", "rate_per_s"),
+        ("dataset.types=[a, b, a]", "'a'"),
+        ("pool.name=../x", r"pool\.name"),
+        (f"pool.name={'x' * 300}", r"pool\.name"),
     ],
 )
 def test_a_wrong_setting_is_named(assignment: str, named: str) -> None:
@@ -60,10 +67,19 @@ def test_a_wrong_setting_is_named(assignment: str, named: str) -> None:
         checked(wrong, "run deals")
 
 
+def test_a_wrong_pool_is_not_printed_whole() -> None:
+    wrong = values()
+    override(wrong, "pool.agents.1.name=a1")
+    with pytest.raises(SettingsError) as error:
+        checked(wrong, "run deals")
+    assert "simulated" not in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("assignment", "named"),
     [
         ("pool.agents.0.backend.options.wait_s=1", "wait_s"),
+        ("pool.agents.0.backend.options.service_s=.inf", "service_s"),
         ("pool.settings.mechanism.policy=guess", "guess"),
         ("pool.topology={kind: edges, edges: [[0, 1]]}", "agent 0"),
         ("pool.agents.0.backend={kind: vllm_engine, model: no-such-model}", "no-such-model"),
@@ -88,6 +104,9 @@ def test_a_pool_file_that_is_missing_or_damaged_is_named(tmp_path: Path) -> None
     (tmp_path / "torn.yaml").write_text("agents: [")
     with pytest.raises(SettingsError, match="torn"):
         load_pool(tmp_path / "torn.yaml")
+    (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SettingsError, match="bytes"):
+        load_pool(tmp_path / "bytes.yaml")
     (tmp_path / "list.yaml").write_text("- a1")
     with pytest.raises(SettingsError, match="mapping"):
         load_pool(tmp_path / "list.yaml")
