@@ -63,7 +63,8 @@ def _parser() -> argparse.ArgumentParser:
         sub = commands.add_parser(name, parents=[runs], help=text, description=text)
         sub.add_argument("run", metavar="A" if name == "compare" else "RUN", help="a run's id or folder")
         if name == "trace":
-            sub.add_argument("task", metavar="TASK", help="a task id, or the beginning of just one")
+            text = "a task id, or the beginning of just one; without it some ids are listed"
+            sub.add_argument("task", metavar="TASK", nargs="?", default="", help=text)
         if name == "compare":
             sub.add_argument("other", metavar="B", help="the run to compare it with")
         sub.set_defaults(command=command)
@@ -82,19 +83,34 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", nargs="?", help="see `list`")
     parser.add_argument("--resume", metavar="RUN", help="finish an interrupted run with its own settings")
     parser.add_argument("--pool", type=Path, help="pool file: agents, models, graph, settings")
-    parser.add_argument("--dataset", help="families | bbh | mmlu_pro | gsm8k | math")
-    parser.add_argument("--data-dir", type=Path, help="folder that holds the data sets")
+    parser.add_argument("--dataset", help="families (default) | bbh | mmlu_pro | gsm8k | math")
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        help="folder that holds the data sets (default: $TRADEWINDS_DATA_DIR, then what --download fetched)",
+    )
     parser.add_argument("--download", action="store_true", help="fetch the data set from its official place")
     parser.add_argument("--types", nargs="+", metavar="TYPE", help="task types to use (default: all)")
-    parser.add_argument("--warmup", type=int, metavar="N", help="tasks of the warm-up, over all types")
-    parser.add_argument("--test", type=int, metavar="N", help="tasks of the test, over all types")
-    parser.add_argument("--seed", type=int, help="of rows, order, ingress and arrivals")
+    parser.add_argument(
+        "--warmup", type=int, metavar="N", help="tasks of the warm-up, over all types (default: 54; demo: 36)"
+    )
+    parser.add_argument(
+        "--test", type=int, metavar="N", help="tasks of the test, over all types (default: 54)"
+    )
+    parser.add_argument("--seed", type=int, help="of rows, order, ingress and arrivals (default: 1)")
     parser.add_argument("--runtime", choices=("ray", "local"), help="ray (default), or local: one process")
     parser.add_argument(
-        "--quality-weight", type=float, metavar="V", help="V of the test phase; 0: backlog only"
+        "--quality-weight",
+        type=float,
+        metavar="V",
+        help="V of the test phase; 0: backlog only (default: the pool file's)",
     )
-    parser.add_argument("--arrivals", choices=("all_at_once", "poisson", "trace"), help="when tasks arrive")
-    parser.add_argument("--rate", type=float, metavar="PER_S", help="of --arrivals poisson")
+    parser.add_argument(
+        "--arrivals",
+        choices=("all_at_once", "poisson", "trace"),
+        help="when tasks arrive (default: all_at_once)",
+    )
+    parser.add_argument("--rate", type=float, metavar="PER_S", help="of --arrivals poisson (default: 1)")
     parser.add_argument(
         "--trace", type=Path, metavar="FILE", help="of --arrivals trace: arrival times in seconds"
     )
@@ -107,7 +123,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="KEY=VALUE",
         dest="assignments",
-        help="any setting by its dotted name, e.g. pool.settings.executor.kind=direct",
+        help="any setting by its dotted name, e.g. pool.settings.executor.kind=direct; may be repeated",
     )
     parser.set_defaults(command=_run)
 
@@ -146,6 +162,7 @@ def _settings(options: argparse.Namespace) -> RunSettings:
 
 def _run(options: argparse.Namespace, console: Console) -> int:
     from experiments.launch import execute, new_run, old_run
+    from experiments.report import write_report
     from experiments.summary import summarise, summary_tables
 
     if (options.resume is None) == (options.experiment is None):
@@ -161,12 +178,24 @@ def _run(options: argparse.Namespace, console: Console) -> int:
     try:
         execute(folder, console)
     except KeyboardInterrupt:
-        console.print(f"interrupted; go on with: python -m experiments run --resume {folder.path}")
+        console.print(f"interrupted; go on with: {_python()} -m experiments run --resume {folder.path}")
         raise
     for table in summary_tables(summarise(folder)):
         console.print(table)
-    console.print(f"run folder: {folder.path}", highlight=False)
+    report, some_task = write_report(folder), folder.tasks()[-1].row.task_id
+    console.print(f"run folder: {folder.path}\nreport and plots: {report}", highlight=False, soft_wrap=True)
+    console.print(
+        f"one task's life: {_python()} -m experiments trace {folder.path} {some_task}",
+        highlight=False,
+        soft_wrap=True,
+    )
     return 0
+
+
+def _python() -> str:
+    """This interpreter as one would type it here."""
+    here, python = Path.cwd(), Path(sys.executable)
+    return str(python.relative_to(here)) if python.is_relative_to(here) else str(python)
 
 
 def _given(options: argparse.Namespace) -> str:

@@ -221,14 +221,16 @@ def check_space() -> Iterator[Check]:
 def check_data(environment: Mapping[str, str]) -> Check:
     """Recorded data sets are optional: generated ones need none."""
     own = environment.get("TRADEWINDS_DATA_DIR")
-    folder = Path(own).expanduser() if own else ROOT.parent / "shared" / "data"
-    if folder.is_dir():
+    folder = Path(own).expanduser() if own else None
+    if folder is not None and folder.is_dir():
         names = ", ".join(sorted(path.name for path in folder.iterdir() if path.is_dir()))
         return Check(name="data sets", ok=True, detail=f"{folder} has {names or 'none'}")
     return Check(
         name="data sets",
         ok=None,
-        detail=f"no folder {folder}; generated data needs none",
+        detail=f"no folder {folder}"
+        if folder
+        else "TRADEWINDS_DATA_DIR is not set; generated data needs none",
         remedy="for bbh, mmlu_pro, gsm8k or math: set TRADEWINDS_DATA_DIR, or run with --data-dir or --download",
     )
 

@@ -72,8 +72,13 @@ async def _execute(folder: RunFolder, console: Console) -> None:
             progress.say(f"started in {time.monotonic() - started_s:.0f} s")
             await Runner(settings, folder, cluster, progress).run()
         finally:
-            async with asyncio.timeout(CLOSE_S):
-                await cluster.close()
+            try:
+                async with asyncio.timeout(CLOSE_S):
+                    await cluster.close()
+            except TimeoutError:
+                progress.say(
+                    f"not everything ended within {CLOSE_S:.0f} s; Ray ends the rest with this process"
+                )
             folder.close()
 
 

@@ -69,14 +69,14 @@ class Progress:
             self._live.update(Text(self._line(now_s)))
         if last or (self._live is None and now_s - self._shown_s >= PLAIN_EVERY_S):
             self._shown_s = now_s
-            self.say(self._line(now_s))
+            self.say(self._line(now_s, last=last))
 
-    def _line(self, now_s: float) -> str:
+    def _line(self, now_s: float, *, last: bool = False) -> str:
         minutes = max(now_s - self._started_s, 1e-9) / 60
         load = " ".join(f"{self._agents[agent]}:{count}" for agent, count in sorted(self._load.items())[:12])
         errors = f", {self._errors} ended with an error" if self._errors else ""
         return (
             f"{self._phase} {self._finished}/{self._total}: {self._correct} right{errors}, "
-            f"{self._finished / minutes:.0f} tasks/min, {self._forwards} forwards, {self._splits} splits; "
-            f"waiting and in service {load}"
+            f"{self._finished / minutes:.0f} tasks/min, their forwards {self._forwards}, splits {self._splits}"
+            + ("" if last or not load else f"; waiting and in service {load}")
         )

@@ -276,12 +276,13 @@ def type_grid(summary: Summary, phase: PhaseSummary) -> Grid:
 
 
 def agent_grid(summary: Summary, phase: PhaseSummary) -> Grid:
-    """What each agent did."""
+    """What each agent did. Where all run the same model, the head of the report has said which."""
+    unlike = len(summary.backends) > 1
     return Grid(
         title=f"{phase.phase}: agents",
         header=(
             "agent",
-            "model",
+            *(["model"] if unlike else []),
             "final answers",
             "accuracy",
             "steps",
@@ -295,7 +296,7 @@ def agent_grid(summary: Summary, phase: PhaseSummary) -> Grid:
         rows=tuple(
             (
                 label.name,
-                label.backend,
+                *([label.backend] if unlike else []),
                 share(figures.final_answers, phase.answered),
                 percent(figures.accuracy, interval=False),
                 str(figures.executed + figures.splits + figures.failed),

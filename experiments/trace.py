@@ -134,6 +134,7 @@ class _Story:
             f"policy {mechanism.policy}, V = {self._weight():g}, margin {mechanism.margin:g}, "
             + _many(mechanism.max_hops, "hop")
             + " at most",
+            "view age: since the neighbour last changed and said so; local execution: without action, thought, check",
             "",
             _short(row.problem),
             "",

@@ -132,7 +132,7 @@ def status() -> list[ModelStatus]:
 def prepare() -> None:
     """Make every known model ready. Raises ReplicaStartError."""
     for name in KNOWN_MODELS:
-        _log.info("%s: %s", name, resolve(name))
+        resolve(name)
 
 
 def _status_of(known: KnownModel) -> ModelStatus:
@@ -220,6 +220,9 @@ def main(arguments: list[str] | None = None) -> int:
             print(error, file=sys.stderr)
             return 1
     states = status()
+    if command == "prepare" and all(state.ready for state in states):
+        print(f"models are ready: {', '.join(state.name for state in states)}")
+        return 0
     for state in states:
         print(f"{state.name}: {'ready in ' + state.place if state.ready else state.remedy}")
     return 0 if all(state.ready for state in states) else 1
