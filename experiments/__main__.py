@@ -63,8 +63,8 @@ def _parser() -> argparse.ArgumentParser:
         sub = commands.add_parser(name, parents=[runs], help=text, description=text)
         sub.add_argument("run", metavar="A" if name == "compare" else "RUN", help="a run's id or folder")
         if name == "trace":
-            text = "a task id, or the beginning of just one; without it some ids are listed"
-            sub.add_argument("task", metavar="TASK", nargs="?", default="", help=text)
+            which = "a task id, or the beginning of just one; without it some ids are listed"
+            sub.add_argument("task", metavar="TASK", nargs="?", default="", help=which)
         if name == "compare":
             sub.add_argument("other", metavar="B", help="the run to compare it with")
         sub.set_defaults(command=command)
