@@ -25,6 +25,29 @@ class BackpressureSettings(Settings):
     """m: a forward needs a score strictly above it."""
     max_hops: int = Field(default=3, ge=0)
     """After so many forwards the holder executes."""
+    route_on_arrival: bool = False
+    """Whether a task is also routed when it arrives, before it is queued; the paper routes at dispatch only."""
+    pull: bool = False
+    """Whether an agent with a free slot and an empty queue asks a neighbour for a task."""
+    forwards_hold_slots: bool = True
+    """Whether a task keeps its slot until its receiver has it (appendix A); else the slot is free at once."""
+    count_in_flight: bool = False
+    """Whether tasks sent to a neighbour count as its backlog before it has acknowledged them."""
+    margin_per_age_s: float = Field(default=0.0, ge=0)
+    """What each second of a view's age adds to the margin."""
+    sampled_neighbours: int = Field(default=0, ge=0)
+    """Of how many neighbours, drawn anew for each decision, the best is taken; 0: of all."""
+    queue_order: Literal["longest", "longest_then_oldest", "oldest"] = "longest"
+    """Which typed queue supplies a free slot: the longest (appendix A; ties by type order, or by the age of the
+    heads), or the one whose head has waited longest."""
+    exploration: Literal["none", "upper_bound", "thompson"] = "none"
+    """How decisions of a phase in which verdicts count treat uncertain estimates: as they stand, by their upper
+    confidence bound, or by a draw from their posterior."""
+    exploration_weight: float = Field(default=1.0, ge=0)
+    """Of upper_bound: standard deviations added to each estimate."""
+    latency_target_s: float | None = Field(default=None, gt=0)
+    """Each agent lowers its V while tasks that end at it took longer than this, and raises it again up to
+    `quality_weight`; None: V stands still."""
 
 
 class QualitySettings(Settings):
@@ -32,6 +55,8 @@ class QualitySettings(Settings):
 
     prior_successes: float = Field(default=1.0, gt=0)
     prior_failures: float = Field(default=1.0, gt=0)
+    discount: float = Field(default=1.0, gt=0, le=1)
+    """What each new verdict leaves of the weight of earlier ones; below 1 for agents that change."""
 
 
 class ExecutorSettings(Settings):

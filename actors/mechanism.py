@@ -3,8 +3,13 @@
 An agent takes a task from its longest queue into a free slot and tells its mechanism (`Dispatched`). The
 mechanism answers, at once or after talking to its peers, with exactly one `Keep` or `ForwardTo` for it; the
 task holds its slot until then.
+
+A mechanism that asks for it (its settings say so) is also told of a task before it is queued (`Arrived`), of free
+slots without work (`Idle`) and of each task that ended (`Completed`). A `ForwardTo` may then name a task that
+has just arrived, or one that waits in a queue.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,6 +22,13 @@ from actors.routing.view import NeighbourTable
 from actors.task import AgentId, Task, TaskId
 
 
+class WaitingTasks(Protocol):
+    """The agent's own queues, to read."""
+
+    def oldest(self, type_index: int) -> Iterator[Task]:
+        """Waiting tasks of a type, oldest first."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalView:
     """What a mechanism may read of its own agent: local information only (DEALS section 3.2). Axis T follows
@@ -27,11 +39,19 @@ class LocalView:
     waiting_T: Floats
     """Queued tasks by type; a task that is being routed is no longer among them."""
     quality_T: Floats
+    tries_T: Floats
+    """Verdicts behind each estimate."""
     slots: int
     in_service: int
+    """Occupied slots; a task that is being routed at dispatch is among them."""
+    service_s: float
+    """Own recent mean time of an execution step; 0 before the first has ended."""
     neighbours: NeighbourTable
     quality_weight: float
     """V of the current phase."""
+    learning: bool
+    """Whether verdicts count in the current phase."""
+    queued: "WaitingTasks"
     unreachable: frozenset[AgentId]
     """Neighbours for which a hand-over has failed and who were not heard of since."""
 
@@ -41,6 +61,26 @@ class Dispatched:
     """A task took a slot; where shall it go?"""
 
     task: Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrived:
+    """A task came in and is not queued yet. `ForwardTo` sends it on; no answer queues it."""
+
+    task: Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Idle:
+    """A slot is free and nothing waits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completed:
+    """A task ended here."""
+
+    age_s: float
+    """From its acceptance on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +133,7 @@ class SetTimer:
     after_s: float
 
 
-MechanismEvent = Dispatched | PeerSaid | TimerFired
+MechanismEvent = Dispatched | Arrived | Idle | Completed | PeerSaid | TimerFired
 MechanismCommand = Keep | ForwardTo | Tell | SetTimer
 
 

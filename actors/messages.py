@@ -35,6 +35,10 @@ class AgentView:
     in_service: int
     """Occupied slots."""
     slots: int
+    service_s: float = 0.0
+    """Recent mean time of an execution step; 0 before the first has ended."""
+    tries_T: tuple[int, ...] = ()
+    """Verdicts behind each estimate; empty where they are not told."""
     age_s: float = 0.0
     """How old the view was when it was sent."""
 
@@ -121,6 +125,8 @@ class Envelope:
     """Time left for the task when this was sent; None: no deadline."""
     age_s: float = 0.0
     """Age of the task when this was sent."""
+    view: AgentView | None = None
+    """Of the sender, where a mechanism's message carries one."""
     tenant: str = "default"
     trace_id: str = ""
 

@@ -1,7 +1,43 @@
 """Records of what an agent did, taken from the task it did it to. Pure."""
 
-from actors.metrics import ExecutionRecord
+from typing import Literal
+
+from actors.mechanism import ForwardTo, Keep
+from actors.metrics import ArrivalRecord, DecisionRecord, ExecutionRecord
 from actors.task import AgentId, Task
+
+Arrival = Literal["submitted", "forwarded", "split", "returned"]
+
+
+def arrival_record(agent: AgentId, phase: str, task: Task, how: Arrival, sender: str) -> ArrivalRecord:
+    """Of a task that enters the agent's queue."""
+    return ArrivalRecord(
+        agent=agent,
+        task_id=task.task_id,
+        task_type=task.task_type,
+        phase=phase,
+        how=how,
+        sender=sender,
+    )
+
+
+def decision_record(
+    agent: AgentId, phase: str, task: Task, answer: Keep | ForwardTo, *, waiting: int, quality: float
+) -> DecisionRecord:
+    """Of a mechanism's answer, with the agent's own backlog and estimate of the task's type."""
+    return DecisionRecord(
+        agent=agent,
+        task_id=task.task_id,
+        task_type=task.task_type,
+        phase=phase,
+        chosen=answer.to if isinstance(answer, ForwardTo) else None,
+        reason=answer.reason,
+        waiting=waiting,
+        quality=quality,
+        candidates=answer.candidates,
+        hops=task.hops,
+        task_age_s=task.age_s,
+    )
 
 
 def execution_record(agent: AgentId, phase: str, task: Task) -> ExecutionRecord:

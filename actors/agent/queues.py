@@ -1,13 +1,16 @@
 """One FIFO queue for each task type (DEALS section 3.1). Pure."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
 from actors.routing.scores import Floats
 from actors.task import Task, TaskId, TaskType
+
+QueueOrder = Literal["longest", "longest_then_oldest", "oldest"]
 
 
 def aged(task: Task, by_s: float) -> Task:
@@ -43,12 +46,28 @@ class TypedQueues:
         """Back to the head of its type's queue, after a hand-over that failed."""
         self._add(task, now_s, at_front=True)
 
-    def pop_longest(self, now_s: float) -> Task:
-        """The oldest task of the longest queue; ties go to the first type (appendix A). Needs one task."""
-        c = int(self.waiting_T.argmax())
+    def pop_next(self, order: QueueOrder, now_s: float) -> Task:
+        """The oldest task of the type whose turn it is. Needs one task."""
+        c = self._longest() if order == "longest" else self._oldest_head(order)
         queued_at_s, task = self._queues[c].popleft()
         self._took(c, task)
         return aged(task, now_s - queued_at_s)
+
+    def _longest(self) -> int:
+        """Ties go to the first type (DEALS appendix A)."""
+        return int(self.waiting_T.argmax())
+
+    def _oldest_head(self, order: QueueOrder) -> int:
+        """The type whose head has waited longest, of all types or of those with the longest queue."""
+        least = 1.0 if order == "oldest" else self.waiting_T.max()
+        return min(
+            (c for c, queue in enumerate(self._queues) if len(queue) >= least),
+            key=lambda c: self._queues[c][0][0],
+        )
+
+    def oldest(self, type_index: int) -> Iterator[Task]:
+        """Waiting tasks of a type, oldest first; as they were when they were queued."""
+        return (task for _, task in self._queues[type_index])
 
     def remove(self, task_id: TaskId, now_s: float) -> Task | None:
         """Takes one task out, wherever it waits; None if it is not here."""

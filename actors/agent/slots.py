@@ -16,6 +16,8 @@ class Held:
     doing: Literal["routing", "handing over", "executing"]
     to: AgentId | None = None
     """Receiver of a hand-over."""
+    in_slot: bool = True
+    """False: a hand-over that needs no slot."""
 
 
 class Slots:
@@ -26,28 +28,33 @@ class Slots:
             raise ValueError(f"an agent needs at least one slot, not {capacity}")
         self.capacity = capacity
         self._held: dict[TaskId, Held] = {}
+        self._leaving = 0
 
     def __len__(self) -> int:
-        return len(self._held)
+        """Occupied slots."""
+        return len(self._held) - self._leaving
 
     def __contains__(self, task_id: TaskId) -> bool:
         return task_id in self._held
 
     @property
     def free(self) -> int:
-        return self.capacity - len(self._held)
+        return self.capacity - len(self)
 
     def get(self, task_id: TaskId) -> Held | None:
         return self._held.get(task_id)
 
     def hold(self, held: Held) -> None:
-        """Takes a slot, or changes what its task is doing. Needs a free slot for a new task."""
-        assert held.task.task_id in self._held or self.free > 0, "no free slot"
+        """Takes a slot for a task that is not here yet."""
+        assert held.task.task_id not in self._held, "the task holds a slot already"
+        assert self.free > 0 or not held.in_slot, "no free slot"
         self._held[held.task.task_id] = held
+        self._leaving += not held.in_slot
 
     def release(self, task_id: TaskId, now_s: float) -> Task:
         """Frees the slot; returns its task, aged by the time in it."""
         held = self._held.pop(task_id)
+        self._leaving -= not held.in_slot
         return aged(held.task, now_s - held.since_s)
 
     def tasks(self) -> list[Task]:

@@ -27,13 +27,17 @@ from actors.agent.events import (
     Woken,
 )
 from actors.agent.learning import Learning
-from actors.agent.notes import execution_record
+from actors.agent.notes import Arrival, arrival_record, decision_record, execution_record
+from actors.agent.outbox import Outbox
 from actors.agent.queues import TypedQueues
 from actors.agent.slots import Held, Slots
 from actors.config import AgentSettings
 from actors.mechanism import (
+    Arrived,
+    Completed,
     Dispatched,
     ForwardTo,
+    Idle,
     Keep,
     LocalView,
     Mechanism,
@@ -46,27 +50,26 @@ from actors.mechanism import (
 from actors.messages import (
     Address,
     AgentView,
-    Body,
     Cancel,
     Credit,
     Envelope,
     Forward,
     Gossip,
     MechanismBody,
-    Report,
     SetPhase,
     Submit,
-    about,
     agent_address,
     agent_of,
 )
-from actors.metrics import ArrivalRecord, CountRecord, DecisionRecord, QueueRecord
+from actors.metrics import CountRecord, QueueRecord
 from actors.routing.view import NeighbourTable
-from actors.task import AgentId, Outcome, ProgressPart, Task, TaskId, TaskType
+from actors.task import AgentId, ProgressPart, Task, TaskId, TaskType
 
 GOSSIP = "gossip"
 MECHANISM = "mechanism:"
 """Prefix of the mechanism's own timers."""
+SERVICE_SMOOTHING = 0.1
+"""Weight of the newest step in the mean step time."""
 CANCELLED_LIMIT = 10_000
 """Cancelled tasks that are remembered, for those that were on their way here."""
 
@@ -91,6 +94,8 @@ class AgentState:
     def __init__(self, identity: AgentIdentity, settings: AgentSettings, mechanism: Mechanism) -> None:
         self.identity = identity
         self._settings = settings
+        self._routing = settings.mechanism
+        self._tells_tries = self._routing.exploration != "none"
         self._mechanism = mechanism
         self._queues = TypedQueues(identity.types)
         self._slots = Slots(identity.slots)
@@ -101,18 +106,21 @@ class AgentState:
         self._unreachable: frozenset[AgentId] = frozenset()
         self._phase = SetPhase(phase="start", quality_weight=0.0, frozen=False)
         self._seen = SeenMessages()
-        self._sequences: dict[Address, int] = {}
+        self._outbox = Outbox(identity.agent, identity.epoch, identity.intake)
         self._version = 0
         self._told: tuple[object, ...] = ()
         self._told_at_s = -np.inf
         self._gossip_timer = False
         self._cancelled = RecentTasks(CANCELLED_LIMIT)
+        self._service_s = 0.0
 
     def handle(self, event: Event, now_s: float, rng: np.random.Generator) -> list[Command]:
         """Takes one event in; returns what is to be done, in order. `now_s` never goes back."""
         self._version += 1
         commands = self._take(event, now_s, rng)
         commands += self._dispatch(now_s, rng)
+        if self._routing.pull and self._slots.free and not len(self._queues):
+            commands += self._consult(Idle(), now_s, rng)
         commands += self._gossip(now_s)
         return commands
 
@@ -126,6 +134,8 @@ class AgentState:
             quality_T=tuple(self.learning.estimates.quality_T.tolist()),
             in_service=len(self._slots),
             slots=self._slots.capacity,
+            service_s=self._service_s,
+            tries_T=tuple(self.learning.estimates.tries_T.astype(int).tolist()) if self._tells_tries else (),
         )
 
     def held(self) -> list[Task]:
@@ -139,7 +149,7 @@ class AgentState:
             case Received(envelope=envelope):
                 return self._receive(envelope, now_s, rng)
             case Executed():
-                return self._executed(event, now_s)
+                return self._executed(event, now_s, rng)
             case Delivered(to=to, view=view):
                 self._end_hand_over(event, now_s)
                 self._heard(to, view, now_s)
@@ -164,10 +174,10 @@ class AgentState:
             return [self._count("duplicate message")]
         match body:
             case Submit(task=task):
-                return self._enqueue(task, "submitted", envelope.sender, now_s)
+                return self._enqueue(task, "submitted", envelope.sender, now_s, rng)
             case Forward(task=task, view=view):
                 self._heard(view.agent, view, now_s)
-                return self._enqueue(task, "forwarded", envelope.sender, now_s)
+                return self._enqueue(task, "forwarded", envelope.sender, now_s, rng)
             case Credit(task_id=task_id, task_type=task_type, success=success):
                 index = self._queues.index.get(task_type)
                 if index is None:
@@ -183,34 +193,58 @@ class AgentState:
                 return self._cancel(task_id, now_s)
             case MechanismBody():
                 sender = agent_of(envelope.sender)
+                self._heard(sender, envelope.view, now_s)
                 return self._consult(PeerSaid(sender=sender, body=body), now_s, rng)
             case _:
                 return [self._count(f"unexpected message {type(body).__name__}")]
 
     def _enqueue(
-        self, task: Task, how: Literal["submitted", "forwarded"], sender: Address, now_s: float
+        self,
+        task: Task,
+        how: Literal["submitted", "forwarded"],
+        sender: Address,
+        now_s: float,
+        rng: np.random.Generator,
     ) -> list[Command]:
         if task.task_type not in self._queues.index:
             known = ", ".join(self.identity.types)
-            return [self._report(task, error=f"unknown task type {task.task_type!r}; this plan has: {known}")]
+            return [
+                self._outbox.report(
+                    task, error=f"unknown task type {task.task_type!r}; this plan has: {known}"
+                )
+            ]
         held = self._slots.get(task.task_id)
         if held is not None and held.doing == "handing over":
             # It came round before the answer to its hand-over: its being here is the answer.
-            self._slots.release(task.task_id, now_s)
+            self._release(held, now_s)
         elif held is not None or task.task_id in self._queues:
             # A sender that heard no answer has sent it by another way as well.
             return [self._count("task already here")]
         if task.task_id in self._cancelled:
-            return [self._give_up(task)]
+            return [self._outbox.give_up(task)]
+        arrived = self._arrived(task, how, sender)
+        if self._routing.route_on_arrival:
+            self._slots.hold(Held(task=task, since_s=now_s, doing="routing", in_slot=False))
+            commands = self._consult(Arrived(task=task), now_s, rng)
+            held = self._slots.get(task.task_id)
+            if held is None or held.doing != "routing":
+                return [arrived, *commands]
+            self._slots.release(task.task_id, now_s)
         self._queues.push(task, now_s)
-        return [self._arrived(task, how, sender)]
+        return [arrived]
+
+    def _release(self, held: Held, now_s: float) -> Task:
+        """Ends a hand-over or a step: frees what the task held."""
+        if held.to is not None:
+            self._neighbours.landed(held.to, self._queues.index[held.task.task_type])
+        return self._slots.release(held.task.task_id, now_s)
 
     def _end_hand_over(self, event: Delivered | Undelivered, now_s: float) -> Task | None:
         """Frees the slot of a task that was handed over; None if the task's return has already done so."""
         held = self._slots.get(event.task_id)
         if held is None or held.doing != "handing over" or held.task.forwards + 1 != event.forwards:
             return None
-        return self._slots.release(event.task_id, now_s)
+        return self._release(held, now_s)
 
     def _undelivered(self, event: Undelivered, now_s: float) -> list[Command]:
         """The task is back, and its receiver avoided until it is heard of."""
@@ -219,29 +253,38 @@ class AgentState:
         if task is None:
             return []
         if event.task_id in self._cancelled:
-            return [self._give_up(task)]
+            return [self._outbox.give_up(task)]
         self._queues.push_front(task, now_s)
         return [self._arrived(task, "returned", agent_address(event.to))]
 
-    def _executed(self, event: Executed, now_s: float) -> list[Command]:
+    def _executed(self, event: Executed, now_s: float, rng: np.random.Generator) -> list[Command]:
         task, record = self._slots.release(event.task_id, now_s), event.result.record
         task = replace(task, steps=(*task.steps, record))
+        self._worked_for(record.duration_s)
         commands: list[Command] = [
             Note(record=execution_record(self.identity.agent, self._phase.phase, task))
         ]
         if record.kind == "failed":
-            cancelled = event.task_id in self._cancelled
-            return [*commands, self._give_up(task) if cancelled else self._report(task, error=record.result)]
+            error = "cancelled" if event.task_id in self._cancelled else record.result
+            return [*commands, self._outbox.report(task, error=error)]
         if dropped := self.learning.worked(task, len(task.steps) - 1):
             commands += [self._count("pending trajectory dropped")] * dropped
         if event.result.answer is not None:
-            return [*commands, self._report(task, answer=event.result.answer)]
+            commands.append(self._outbox.report(task, answer=event.result.answer))
+            if self._routing.latency_target_s is not None:
+                commands += self._consult(Completed(age_s=task.age_s), now_s, rng)
+            return commands
         return commands + self._split(task, now_s)
+
+    def _worked_for(self, duration_s: float) -> None:
+        """Exponential mean of step times: about the last ten count."""
+        known_s = self._service_s
+        self._service_s = known_s + (duration_s - known_s) * SERVICE_SMOOTHING if known_s else duration_s
 
     def _split(self, task: Task, now_s: float) -> list[Command]:
         """The unfinished rest goes back to the local queue; hops and previous agent start anew."""
         if task.task_id in self._cancelled:
-            return [self._give_up(task)]
+            return [self._outbox.give_up(task)]
         done = task.steps[-1]
         part = ProgressPart(agent=done.agent, part=done.part, result=done.result)
         task = replace(task, progress=(*task.progress, part), hops=0, previous=None)
@@ -251,10 +294,10 @@ class AgentState:
     def _cancel(self, task_id: TaskId, now_s: float) -> list[Command]:
         self._cancelled.add(task_id)  # also where it is not: it may be on its way here
         if (task := self._queues.remove(task_id, now_s)) is not None:
-            return [self._give_up(task)]
+            return [self._outbox.give_up(task)]
         held = self._slots.get(task_id)
         if held is not None and held.doing == "routing":
-            return [self._give_up(self._slots.release(task_id, now_s))]
+            return [self._outbox.give_up(self._slots.release(task_id, now_s))]
         return [Abort(task_id=task_id)] if held is not None and held.doing == "executing" else []
 
     # Dispatch and routing
@@ -263,9 +306,11 @@ class AgentState:
         """Fills free slots from the longest queue, as long as there is one of each."""
         commands: list[Command] = []
         while self._slots.free and len(self._queues):
-            task = self._queues.pop_longest(now_s)
+            task = self._queues.pop_next(self._routing.queue_order, now_s)
             if task.remaining_s is not None and task.remaining_s <= 0:
-                commands.append(self._report(task, error="deadline passed before the task was executed"))
+                commands.append(
+                    self._outbox.report(task, error="deadline passed before the task was executed")
+                )
                 continue
             self._slots.hold(Held(task=task, since_s=now_s, doing="routing"))
             commands += self._consult(Dispatched(task=task), now_s, rng)
@@ -277,10 +322,14 @@ class AgentState:
             type_index=self._queues.index,
             waiting_T=self._queues.waiting_T,
             quality_T=self.learning.estimates.quality_T,
+            tries_T=self.learning.estimates.tries_T,
             slots=self._slots.capacity,
             in_service=len(self._slots),
+            service_s=self._service_s,
             neighbours=self._neighbours,
             quality_weight=self._phase.quality_weight,
+            learning=not self.learning.frozen,
+            queued=self._queues,
             unreachable=self._unreachable,
         )
         commands: list[Command] = []
@@ -289,7 +338,7 @@ class AgentState:
                 case Keep() | ForwardTo():
                     commands += self._settle(answer, now_s)
                 case Tell(to=to, body=body):
-                    commands.append(self._send(agent_address(to), body))
+                    commands.append(self._outbox.send(agent_address(to), body, view=self.view()))
                 case SetTimer(key=key, after_s=after_s):
                     commands.append(Wake(key=MECHANISM + key, after_s=after_s))
         return commands
@@ -297,17 +346,25 @@ class AgentState:
     def _settle(self, answer: Keep | ForwardTo, now_s: float) -> list[Command]:
         """Carries a mechanism's decision on one task out."""
         held = self._slots.get(answer.task_id)
-        if held is None or held.doing != "routing":
+        if held is not None and held.doing == "routing" and (held.in_slot or isinstance(answer, ForwardTo)):
+            task = self._slots.release(answer.task_id, now_s)
+        elif isinstance(answer, ForwardTo) and (waiting := self._queues.remove(answer.task_id, now_s)):
+            task = waiting
+        else:
             return [self._count("decision on a task that is not being routed")]
-        task = self._slots.release(answer.task_id, now_s)
         note = self._decision_note(task, answer)
         if isinstance(answer, Keep):
             self._slots.hold(Held(task=task, since_s=now_s, doing="executing"))
             return [note, Execute(task=task)]
+        in_slot = held is not None and held.in_slot and self._routing.forwards_hold_slots
+        return [note, self._hand_over(task, answer.to, now_s, in_slot=in_slot)]
+
+    def _hand_over(self, task: Task, to: AgentId, now_s: float, *, in_slot: bool) -> Send:
+        """The task as it was stays here until the receiver has it."""
         handed = replace(task, hops=task.hops + 1, forwards=task.forwards + 1, previous=self.identity.agent)
-        # The task as it was stays here until the receiver has it.
-        self._slots.hold(Held(task=task, since_s=now_s, doing="handing over", to=answer.to))
-        return [note, self._send(agent_address(answer.to), Forward(task=handed, view=self.view()), handed)]
+        self._slots.hold(Held(task=task, since_s=now_s, doing="handing over", to=to, in_slot=in_slot))
+        self._neighbours.sent(to, self._queues.index[task.task_type])
+        return self._outbox.send(agent_address(to), Forward(task=handed, view=self.view()), handed)
 
     # Views
 
@@ -337,56 +394,26 @@ class AgentState:
             quality_T=fresh.quality_T,
         )
         body = Gossip(view=fresh)
-        sends = [self._send(agent_address(to), body) for to in self.identity.in_neighbours]
+        sends = [self._outbox.send(agent_address(to), body) for to in self.identity.in_neighbours]
         return [Note(record=note), *sends]
 
-    # Messages and notes
-
-    def _send(self, to: Address, body: Body, task: Task | None = None) -> Send:
-        sequence = self._sequences.get(to, 0)
-        self._sequences[to] = sequence + 1
-        sender = agent_address(self.identity.agent)
-        envelope = about(task, sender=sender, epoch=self.identity.epoch, sequence=sequence, body=body)
-        return Send(to=to, envelope=envelope)
-
-    def _report(self, task: Task, *, answer: str | None = None, error: str | None = None) -> Send:
-        outcome = Outcome(task=task, finisher=self.identity.agent, answer=answer, error=error)
-        return self._send(self.identity.intake, Report(outcome=outcome), task)
-
-    def _give_up(self, task: Task) -> Send:
-        return self._report(task, error="cancelled")
+    # Notes
 
     def _count(self, what: str) -> Note:
         return Note(record=CountRecord(agent=self.identity.agent, phase=self._phase.phase, what=what))
 
-    def _arrived(
-        self, task: Task, how: Literal["submitted", "forwarded", "split", "returned"], sender: Address
-    ) -> Note:
-        return Note(
-            record=ArrivalRecord(
-                agent=self.identity.agent,
-                task_id=task.task_id,
-                task_type=task.task_type,
-                phase=self._phase.phase,
-                how=how,
-                sender=sender,
-            )
-        )
+    def _arrived(self, task: Task, how: Arrival, sender: Address) -> Note:
+        return Note(record=arrival_record(self.identity.agent, self._phase.phase, task, how, sender))
 
     def _decision_note(self, task: Task, answer: Keep | ForwardTo) -> Note:
         c = self._queues.index[task.task_type]
         return Note(
-            record=DecisionRecord(
-                agent=self.identity.agent,
-                task_id=task.task_id,
-                task_type=task.task_type,
-                phase=self._phase.phase,
-                chosen=answer.to if isinstance(answer, ForwardTo) else None,
-                reason=answer.reason,
+            record=decision_record(
+                self.identity.agent,
+                self._phase.phase,
+                task,
+                answer,
                 waiting=int(self._queues.waiting_T[c]) + 1,
                 quality=float(self.learning.estimates.quality_T[c]),
-                candidates=answer.candidates,
-                hops=task.hops,
-                task_age_s=task.age_s,
             )
         )

@@ -19,12 +19,16 @@ class Counts:
 
 class SuccessEstimates:
     """p^c = (s + a) / (s + f + a + b): Laplace's rule at a = b = 1 (the paper counts successes and failures,
-    section 3.2; the prior is our decision)."""
+    section 3.2; the prior is our decision). With a discount g < 1 each new verdict of a type multiplies the
+    weight of its earlier ones by g."""
 
     def __init__(self, types: int, settings: QualitySettings) -> None:
         self._settings = settings
         self._successes_T = np.zeros(types, dtype=np.int64)
         self._failures_T = np.zeros(types, dtype=np.int64)
+        self._right_T: Floats = np.zeros(types)
+        self.tries_T: Floats = np.zeros(types)
+        """Verdicts behind each estimate, discounted."""
         self.quality_T: Floats = np.empty(types)
         """Estimates, shape (T,); changed in place."""
         self.changes = 0
@@ -34,6 +38,9 @@ class SuccessEstimates:
     def credit(self, type_index: int, *, success: bool) -> None:
         """Counts one verdict."""
         (self._successes_T if success else self._failures_T)[type_index] += 1
+        discount = self._settings.discount
+        self._right_T[type_index] = self._right_T[type_index] * discount + success
+        self.tries_T[type_index] = self.tries_T[type_index] * discount + 1
         self._estimate()
 
     def counts(self) -> Counts:
@@ -48,12 +55,13 @@ class SuccessEstimates:
             raise ValueError(f"counts for {len(successes_T)} task types do not fit {len(self._successes_T)}")
         self._successes_T[:] = successes_T
         self._failures_T[:] = failures_T
+        self._right_T[:] = self._successes_T
+        self.tries_T[:] = self._successes_T + self._failures_T
         self._estimate()
 
     def _estimate(self) -> None:
         self.changes += 1
         prior = self._settings
-        tries_T = self._successes_T + self._failures_T
-        self.quality_T[:] = (self._successes_T + prior.prior_successes) / (
-            tries_T + prior.prior_successes + prior.prior_failures
+        self.quality_T[:] = (self._right_T + prior.prior_successes) / (
+            self.tries_T + prior.prior_successes + prior.prior_failures
         )

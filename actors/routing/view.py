@@ -22,8 +22,15 @@ class NeighbourTable:
         count = len(self.ids_J)
         self.waiting_TJ: Floats = np.zeros((types, count))
         self.quality_TJ: Floats = np.full((types, count), prior_quality)
-        self.in_service_J = np.zeros(count, dtype=np.int64)
-        self.slots_J = np.ones(count, dtype=np.int64)
+        self.tries_TJ: Floats = np.zeros((types, count))
+        """Verdicts behind each estimate."""
+        self.load_J: Floats = np.zeros(count)
+        """Tasks waiting or in service, of all types."""
+        self.slots_J: Floats = np.ones(count)
+        self.service_s_J: Floats = np.zeros(count)
+        """Recent mean time of an execution step; 0 where none is known."""
+        self.in_flight_TJ: Floats = np.zeros((types, count))
+        """Tasks that were sent there and not acknowledged yet: no view can count them."""
         self.measured_at_s_J: Floats = np.full(count, -np.inf)
         """On the local clock; minus infinity where nothing was heard."""
         self._newest_J: list[tuple[int, int]] = [(-1, -1)] * count
@@ -37,7 +44,20 @@ class NeighbourTable:
         self._newest_J[j] = stamp
         self.waiting_TJ[:, j] = view.waiting_T
         self.quality_TJ[:, j] = view.quality_T
-        self.in_service_J[j] = view.in_service
+        if view.tries_T:
+            self.tries_TJ[:, j] = view.tries_T
+        self.load_J[j] = sum(view.waiting_T) + view.in_service
         self.slots_J[j] = view.slots
+        self.service_s_J[j] = view.service_s
         self.measured_at_s_J[j] = now_s - view.age_s
         return True
+
+    def sent(self, agent: AgentId, type_index: int) -> None:
+        """A task is on its way there."""
+        if (j := self.column.get(agent)) is not None:
+            self.in_flight_TJ[type_index, j] += 1
+
+    def landed(self, agent: AgentId, type_index: int) -> None:
+        """A task that was on its way there has arrived, or is back."""
+        if (j := self.column.get(agent)) is not None:
+            self.in_flight_TJ[type_index, j] -= 1

@@ -16,7 +16,6 @@ from actors.config import AgentSettings
 from actors.messages import Address, AgentView, Body, Forward, Gossip, SetPhase, Submit, about, agent_address
 from actors.routing.policies import Situation, deals
 from actors.routing.scores import backpressure_scores, best_columns, graph_scores
-from actors.routing.view import NeighbourTable
 from actors.steps.moves import StepResult
 from actors.task import AgentId, StepRecord, Task, TaskId, TaskType
 from experiments.perf.figures import Figure, figure, interleaved_us, show
@@ -54,12 +53,6 @@ class Pool:
         self.waiting_list: list[float] = self.waiting_T1[:, 0].tolist()
         self.quality_list: list[float] = self.quality_T1[:, 0].tolist()
 
-    def table(self) -> NeighbourTable:
-        degree = self.waiting_TJ.shape[1]
-        table = NeighbourTable([AgentId(j) for j in range(1, degree + 1)], TYPES, 0.5)
-        table.waiting_TJ[:], table.quality_TJ[:] = self.waiting_TJ, self.quality_TJ
-        return table
-
     def kernel(self) -> tuple[list[int], list[float]]:
         """Best neighbour of each type, vectorised."""
         scores_TJ = backpressure_scores(
@@ -91,14 +84,19 @@ def policy_figures(degree: int) -> list[Figure]:
     """One task: the policy as the mechanism calls it, beside the loop over one type."""
     pool = Pool(degree)
     situation = Situation(
-        type_index=3,
         waiting=pool.waiting_list[3],
+        waiting_J=pool.waiting_TJ[3],
+        load=pool.waiting_list[3],
+        load_J=pool.waiting_TJ[3],
+        slots=9,
+        slots_J=np.full(degree, 9.0),
+        service_s=1.0,
+        service_s_J=np.ones(degree),
         quality=pool.quality_list[3],
-        neighbours=pool.table(),
-        excluded=frozenset({AgentId(2)}),
+        quality_J=pool.quality_TJ[3],
+        closed=(1,),
         quality_weight=WEIGHT,
         margin=1.0,
-        now_s=0.0,
     )
     rng = np.random.default_rng(1)
 

@@ -1,6 +1,7 @@
 """Small values that the tests of `actors` are made of."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from actors.config import AgentSettings
 from actors.mechanism import Mechanism
 from actors.messages import Address, AgentView, Body, Envelope, Gossip, Submit, about, agent_address
 from actors.metrics import CountRecord
+from actors.routing.policies import Situation
 from actors.steps.moves import StepResult
 from actors.task import AgentId, StepRecord, Task, TaskId, TaskType
 
@@ -52,6 +54,28 @@ def make_view(
         slots=slots,
         age_s=age_s,
     )
+
+
+def make_situation(waiting: float, of_others: Sequence[float], **changes: object) -> Situation:
+    """One task of a type of which `of_others[j]` wait at neighbour j, on equal agents with one slot each that
+    hold nothing else."""
+    count = len(of_others)
+    values: dict[str, object] = {
+        "waiting": waiting,
+        "waiting_J": np.array(of_others, dtype=float),
+        "load": waiting,
+        "load_J": np.array(of_others, dtype=float),
+        "slots": 1,
+        "slots_J": np.ones(count),
+        "service_s": 0.0,
+        "service_s_J": np.zeros(count),
+        "quality": 0.5,
+        "quality_J": np.full(count, 0.5),
+        "closed": (),
+        "quality_weight": 0.0,
+        "margin": 1.0,
+    }
+    return Situation(**(values | changes))  # type: ignore[arg-type]
 
 
 def step_record(number: int, kind: str = "executed", **changes: object) -> StepRecord:
@@ -119,10 +143,13 @@ class OneAgent:
     def says(self, number: int, body: Body) -> Received:
         return self.message(body, sender=agent_address(AgentId(number)))
 
-    def envelope(self, to: Address, sequence: int, body: Body, task: Task | None = None) -> Send:
+    def envelope(
+        self, to: Address, sequence: int, body: Body, task: Task | None = None, view: AgentView | None = None
+    ) -> Send:
         """What this agent should have sent."""
         sender = agent_address(self.state.identity.agent)
-        return Send(to=to, envelope=about(task, sender=sender, epoch=1, sequence=sequence, body=body))
+        envelope = about(task, sender=sender, epoch=1, sequence=sequence, body=body)
+        return Send(to=to, envelope=replace(envelope, view=view))
 
 
 def is_gossip(command: Command) -> bool:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors.agent.queues import TypedQueues
 from actors.backpressure.mechanism import Backpressure
 from actors.config import AgentSettings, BackpressureSettings
 from actors.errors import SettingsError
@@ -39,6 +40,7 @@ def local_view(
     others: tuple[tuple[int, int], ...] = ((1, 0), (2, 2)),
     quality_weight: float = 0.0,
     unreachable: frozenset[AgentId] = frozenset(),
+    queued: TypedQueues | None = None,
 ) -> LocalView:
     """Agent 0; `others` are (agent, tasks of type a waiting there)."""
     table = NeighbourTable(agents(*(number for number, _ in others)), 3, 0.5)
@@ -49,10 +51,14 @@ def local_view(
         type_index={name: c for c, name in enumerate(TYPES)},
         waiting_T=np.array(waiting, dtype=float),
         quality_T=np.full(3, 0.5),
+        tries_T=np.zeros(3),
         slots=1,
         in_service=1,
+        service_s=0.0,
         neighbours=table,
         quality_weight=quality_weight,
+        learning=False,
+        queued=queued or TypedQueues(TYPES),
         unreachable=unreachable,
     )
 

@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.routing.policies import Situation, deals
+from actors.routing.policies import deals
 from actors.routing.scores import backpressure_scores, best_columns, graph_scores
-from actors.routing.view import NeighbourTable
-from tests.actors.samples import agents, make_view
+from tests.actors.samples import make_situation
 
 
 def scalar_score(q_i: float, q_j: float, p_i: float, p_j: float, weight: float) -> float:
@@ -62,23 +61,14 @@ def test_one_agents_scores_are_its_slice_of_the_graphs(size: int, types: int, se
             waiting_TN[:, [i]], waiting_TN[:, out], quality_TN[:, [i]], quality_TN[:, out], 20.0
         )
         np.testing.assert_array_equal(graph_TE[:, from_E == i], mine_TJ)
-        table = NeighbourTable(agents(*out), types, 0.5)
-        for j in out:
-            view = make_view(
-                j, waiting=waiting_TN[:, j].astype(int).tolist(), quality=quality_TN[:, j].tolist()
-            )
-            table.merge(view, 0.0)
         for c in range(types):
             choice = deals(
-                Situation(
-                    type_index=c,
-                    waiting=waiting_TN[c, i],
+                make_situation(
+                    waiting_TN[c, i],
+                    waiting_TN[c, out].tolist(),
                     quality=quality_TN[c, i],
-                    neighbours=table,
-                    excluded=frozenset(),
+                    quality_J=quality_TN[c, out],
                     quality_weight=20.0,
-                    margin=1.0,
-                    now_s=0.0,
                 ),
                 chance,
             )

@@ -3,6 +3,7 @@
 import pytest
 
 from actors.agent.slots import Held, Slots
+from actors.task import AgentId
 from tests.actors.samples import make_task
 
 
@@ -20,14 +21,14 @@ def test_slots_are_never_exceeded() -> None:
     assert [task.task_id for task in slots.tasks()] == ["1", "2"]
 
 
-def test_a_task_that_does_something_else_keeps_its_slot() -> None:
+def test_a_hand_over_without_a_slot_leaves_all_of_them_free() -> None:
     slots = Slots(1)
-    slots.hold(held("1"))
-    slots.hold(Held(task=make_task("1"), since_s=1.0, doing="executing"))
-    assert len(slots) == 1
-    now_held = slots.get(make_task("1").task_id)
-    assert now_held is not None
-    assert now_held.doing == "executing"
+    slots.hold(Held(task=make_task("1"), since_s=1.0, doing="handing over", to=AgentId(2), in_slot=False))
+    assert (len(slots), slots.free) == (0, 1)
+    slots.hold(held("2"))
+    assert (len(slots), slots.free) == (1, 0)
+    slots.release(make_task("1").task_id, 2.0)
+    assert (len(slots), slots.free) == (1, 0)
 
 
 def test_release_frees_the_slot_and_ages_the_task() -> None:

@@ -177,10 +177,11 @@ def test_a_mechanism_talks_sets_timers_and_decides_later() -> None:
         [Keep(task_id=TaskId("t"), reason="nobody answered")],
     )
     one = OneAgent(mechanism=mechanism, into=())
-    assert one.acts(one.message(submit("t"))) == [
-        one.envelope(TO_1, 0, body),
+    commands = one.acts(one.message(submit("t")))
+    assert commands == [
+        one.envelope(TO_1, 0, body, view=one.state.view()),
         Wake(key="mechanism:k", after_s=2.0),
-    ]
+    ], "what a mechanism says carries its agent's view"
     assert one.acts(one.message(submit("u"))) == [], "t holds the only slot while it is routed"
     assert one.acts(one.says(1, body)) == []
     assert one.acts(Woken(key="mechanism:k"), after_s=2.0) == [Execute(task=make_task("t", age_s=2.0))]

@@ -26,7 +26,7 @@ def test_a_view_fills_its_own_column() -> None:
     assert table.merge(view, now_s=10.0)
     assert table.waiting_TJ[:, 1].tolist() == [1, 2, 3]
     assert table.quality_TJ[:, 1].tolist() == [0.1, 0.2, 0.3]
-    assert (table.in_service_J[1], table.slots_J[1]) == (4, 7)
+    assert (table.load_J[1], table.slots_J[1]) == (10, 7)
     assert table.measured_at_s_J.tolist() == [-np.inf, 8.0]
     assert table.waiting_TJ[:, 0].tolist() == [0, 0, 0]
 
