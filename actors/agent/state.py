@@ -138,6 +138,12 @@ class AgentState:
             tries_T=tuple(self.learning.estimates.tries_T.astype(int).tolist()) if self._tells_tries else (),
         )
 
+    def _told_view(self) -> AgentView:
+        """The view as of now, where the same event may change more: what follows is of a later version."""
+        view = self.view()
+        self._version += 1
+        return view
+
     def held(self) -> list[Task]:
         """Every task in a queue or a slot."""
         return self._queues.tasks() + self._slots.tasks()
@@ -338,7 +344,7 @@ class AgentState:
                 case Keep() | ForwardTo():
                     commands += self._settle(answer, now_s)
                 case Tell(to=to, body=body):
-                    commands.append(self._outbox.send(agent_address(to), body, view=self.view()))
+                    commands.append(self._outbox.send(agent_address(to), body, view=self._told_view()))
                 case SetTimer(key=key, after_s=after_s):
                     commands.append(Wake(key=MECHANISM + key, after_s=after_s))
         return commands
@@ -364,7 +370,7 @@ class AgentState:
         handed = replace(task, hops=task.hops + 1, forwards=task.forwards + 1, previous=self.identity.agent)
         self._slots.hold(Held(task=task, since_s=now_s, doing="handing over", to=to, in_slot=in_slot))
         self._neighbours.sent(to, self._queues.index[task.task_type])
-        return self._outbox.send(agent_address(to), Forward(task=handed, view=self.view()), handed)
+        return self._outbox.send(agent_address(to), Forward(task=handed, view=self._told_view()), handed)
 
     # Views
 

@@ -1,6 +1,7 @@
 """Backpressure as a mechanism: decides from local information, at dispatch and where asked on arrival. Pure."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -46,6 +47,7 @@ class Backpressure:
         self._weight = QualityWeight(settings.latency_target_s)
         self._decisions = 0
         self._asked_until_s = -np.inf
+        self._refused: dict[int, tuple[int, int]] = {}
 
     def on_event(
         self, event: MechanismEvent, view: LocalView, now_s: float, rng: np.random.Generator
@@ -61,8 +63,10 @@ class Backpressure:
                 return self._ask(view, now_s)
             case PeerSaid(sender=sender, body=PullRequest(task_type=task_type)):
                 return [self._give(sender, task_type, view, now_s, rng)]
-            case PeerSaid(body=PullRefused()):
+            case PeerSaid(sender=sender, body=PullRefused()):
                 self._asked_until_s = -np.inf
+                if (column := view.neighbours.column.get(sender)) is not None:
+                    self._refused[column] = view.neighbours.stamp(column)
             case Completed(age_s=age_s):
                 self._weight.ended(age_s, view.quality_weight)
             case _:
@@ -118,7 +122,8 @@ class Backpressure:
         """One request at a time: an answer brings the next."""
         if now_s < self._asked_until_s:
             return []
-        found = best_pull(view, self._weight.of(view.quality_weight))
+        weight = self._weight.of(view.quality_weight)
+        found = best_pull(view, weight, self._refused)
         if found is None:
             return []
         self._asked_until_s = now_s + PULL_PATIENCE_S
@@ -136,7 +141,7 @@ class Backpressure:
                 if task.previous == asker or task.hops >= self._settings.max_hops:
                     continue
                 closed = [other for other in range(len(view.neighbours.ids_J)) if other != column]
-                situation = self._situation(task, view, now_s, rng, 0, closed)
+                situation = replace(self._situation(task, view, now_s, rng, 0, closed), margin=0.0)
                 choice = self._policy(situation, rng)
                 if choice.column != column:
                     break

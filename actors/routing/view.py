@@ -52,6 +52,10 @@ class NeighbourTable:
         self.measured_at_s_J[j] = now_s - view.age_s
         return True
 
+    def stamp(self, column: int) -> tuple[int, int]:
+        """(epoch, version) of the newest view of a neighbour; (-1, -1) before the first."""
+        return self._newest_J[column]
+
     def sent(self, agent: AgentId, type_index: int) -> None:
         """A task is on its way there."""
         if (j := self.column.get(agent)) is not None:

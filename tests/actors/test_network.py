@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.agent.events import Restore
-from actors.config import AgentSettings
+from actors.config import AgentSettings, BackpressureSettings
 from actors.messages import Cancel, SetPhase
 from actors.metrics import ArrivalRecord, DecisionRecord
+from actors.routing.policies import POLICIES
 from actors.routing.quality import Counts
 from actors.task import AgentId, Task
 from tests.actors.network import Faults, Network, Wanderer
@@ -19,7 +20,29 @@ from tests.actors.samples import A, B, C, make_task
 
 share = st.sampled_from((0.0, 0.1, 0.4))
 slow = st.sampled_from((0.0, 0.98))
-weights = st.sampled_from((None, 0.0, 5.0, 20.0, 80.0))
+weights = st.sampled_from((0.0, 5.0, 20.0, 80.0))
+
+
+@st.composite
+def routings(draw: st.DrawFn) -> BackpressureSettings | None:
+    """Every policy with any of the ways to route; None: tasks wander about."""
+    policy = draw(st.sampled_from(("wander", *POLICIES)))
+    if policy == "wander":
+        return None
+    return BackpressureSettings(
+        policy=policy,
+        quality_weight=draw(weights),
+        margin=draw(st.sampled_from((0.0, 1.0))),
+        route_on_arrival=draw(st.booleans()),
+        pull=draw(st.booleans()),
+        forwards_hold_slots=draw(st.booleans()),
+        count_in_flight=draw(st.booleans()),
+        margin_per_age_s=draw(st.sampled_from((0.0, 10.0))),
+        sampled_neighbours=draw(st.integers(0, 2)),
+        queue_order=draw(st.sampled_from(("longest", "longest_then_oldest", "oldest"))),
+        exploration=draw(st.sampled_from(("none", "upper_bound", "thompson"))),
+        latency_target_s=draw(st.sampled_from((None, 0.5))),
+    )
 
 
 @st.composite
@@ -31,12 +54,13 @@ def graphs(draw: st.DrawFn) -> list[list[int]]:
 
 
 def loaded(
-    out_N: list[list[int]], quality_weight: float | None, faults: Faults, seed: int, tasks: int = 20
+    out_N: list[list[int]], routing: BackpressureSettings | None, faults: Faults, seed: int, tasks: int = 20
 ) -> Network:
-    """A network with tasks on their way to it. With no quality weight its tasks wander about."""
+    """A network with tasks on their way to it. Without a routing its tasks wander about."""
+    mechanism = routing or BackpressureSettings()
     network = Network(
-        out_N=out_N, types=(A, B, C), settings=AgentSettings(), seed=seed, faults=faults,
-        mechanism=(lambda agent: Wanderer()) if quality_weight is None else None,
+        out_N=out_N, types=(A, B, C), settings=AgentSettings(mechanism=mechanism), seed=seed, faults=faults,
+        mechanism=(lambda agent: Wanderer()) if routing is None else None,
     )  # fmt: skip
     chance = np.random.default_rng(seed)
     for agent in range(len(out_N)):
@@ -44,7 +68,11 @@ def loaded(
         losses = tuple(int(n) for n in chance.integers(0, 20, 3))
         counts = Counts(successes_T=wins, failures_T=losses)
         network.states[agent].handle(Restore(counts=counts, credited=()), 0.0, chance)
-    network.broadcast(SetPhase(phase="test", quality_weight=quality_weight or 0.0, frozen=True))
+    network.broadcast(
+        SetPhase(
+            phase="test", quality_weight=mechanism.quality_weight, frozen=mechanism.exploration == "none"
+        )
+    )
     for number in range(tasks):
         task = make_task(f"t{number}", (A, B, C)[int(chance.integers(3))])
         network.submit(int(chance.integers(len(out_N))), task)
@@ -54,14 +82,14 @@ def loaded(
 @settings(max_examples=60)
 @given(
     out_N=graphs(),
-    quality_weight=weights,
+    routing=routings(),
     faults=st.builds(Faults, slow_answers=slow, lost=share, split=share, failed=share),
     seed=st.integers(0, 2**16),
 )
 def test_each_task_ends_exactly_once(
-    out_N: list[list[int]], quality_weight: float | None, faults: Faults, seed: int
+    out_N: list[list[int]], routing: BackpressureSettings | None, faults: Faults, seed: int
 ) -> None:
-    network = loaded(out_N, quality_weight, faults, seed)
+    network = loaded(out_N, routing, faults, seed)
     assert network.run(), "the network never came to rest"
     assert sorted(o.task.task_id for o in network.outcomes) == sorted(f"t{n}" for n in range(20))
     assert network.holding() == []
@@ -74,14 +102,14 @@ def test_each_task_ends_exactly_once(
 @settings(max_examples=60)
 @given(
     out_N=graphs(),
-    quality_weight=weights,
+    routing=routings(),
     faults=st.builds(Faults, slow_answers=slow, duplicated=st.sampled_from((0.1, 0.4)), split=share),
     seed=st.integers(0, 2**16),
 )
 def test_repeated_messages_change_nothing(
-    out_N: list[list[int]], quality_weight: float | None, faults: Faults, seed: int
+    out_N: list[list[int]], routing: BackpressureSettings | None, faults: Faults, seed: int
 ) -> None:
-    network = loaded(out_N, quality_weight, faults, seed)
+    network = loaded(out_N, routing, faults, seed)
     assert network.run()
     assert Counter(o.task.task_id for o in network.outcomes) == Counter(f"t{n}" for n in range(20))
 
@@ -89,7 +117,7 @@ def test_repeated_messages_change_nothing(
 @settings(max_examples=100)
 @given(
     out_N=graphs(),
-    quality_weight=weights,
+    routing=routings(),
     faults=st.builds(
         Faults,
         slow_answers=slow,
@@ -102,11 +130,11 @@ def test_repeated_messages_change_nothing(
     seed=st.integers(0, 2**16),
 )
 def test_no_task_is_lost_where_answers_get_lost(
-    out_N: list[list[int]], quality_weight: float | None, faults: Faults, seed: int
+    out_N: list[list[int]], routing: BackpressureSettings | None, faults: Faults, seed: int
 ) -> None:
     """A hand-over that arrived without an answer leaves two copies: work is done twice, never not at all. (The
     intake takes the first report.)"""
-    network = loaded(out_N, quality_weight, faults, seed)
+    network = loaded(out_N, routing, faults, seed)
     assert network.run()
     assert {o.task.task_id for o in network.outcomes} == {f"t{n}" for n in range(20)}
     assert network.holding() == []
@@ -115,15 +143,15 @@ def test_no_task_is_lost_where_answers_get_lost(
 @settings(max_examples=60)
 @given(
     out_N=graphs(),
-    quality_weight=weights,
+    routing=routings(),
     faults=st.builds(Faults, slow_answers=slow, lost=share, split=share),
     seed=st.integers(0, 2**16),
     steps=st.integers(0, 200),
 )
 def test_cancel_gives_exactly_one_report_wherever_the_task_is(
-    out_N: list[list[int]], quality_weight: float | None, faults: Faults, seed: int, steps: int
+    out_N: list[list[int]], routing: BackpressureSettings | None, faults: Faults, seed: int, steps: int
 ) -> None:
-    network = loaded(out_N, quality_weight, faults, seed)
+    network = loaded(out_N, routing, faults, seed)
     network.run(steps)
     for number in range(0, 20, 2):
         network.broadcast(Cancel(task_id=make_task(f"t{number}").task_id))
@@ -136,7 +164,7 @@ def test_cancel_gives_exactly_one_report_wherever_the_task_is(
 
 def test_a_cancelled_task_is_given_up_even_if_it_is_handed_over_all_the_time() -> None:
     """Cancels that arrive before any task: all even tasks end cancelled, none is executed."""
-    network = loaded([[1], [2], [0]], 20.0, Faults(), seed=3)
+    network = loaded([[1], [2], [0]], BackpressureSettings(), Faults(), seed=3)
     for number in range(20):
         network.broadcast(Cancel(task_id=make_task(f"t{number}").task_id))
     network.disorder = False

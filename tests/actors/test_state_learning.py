@@ -1,5 +1,7 @@
 """One agent's state: what it learns, what it tells its neighbours, and how it uses its mechanism."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -179,7 +181,7 @@ def test_a_mechanism_talks_sets_timers_and_decides_later() -> None:
     one = OneAgent(mechanism=mechanism, into=())
     commands = one.acts(one.message(submit("t")))
     assert commands == [
-        one.envelope(TO_1, 0, body, view=one.state.view()),
+        one.envelope(TO_1, 0, body, view=replace(one.state.view(), version=1)),
         Wake(key="mechanism:k", after_s=2.0),
     ], "what a mechanism says carries its agent's view"
     assert one.acts(one.message(submit("u"))) == [], "t holds the only slot while it is routed"
