@@ -1,6 +1,7 @@
 """From checked settings to a plan: every pool, whatever its models, becomes the same value."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from actors.agent.learning import Learned
@@ -11,6 +12,7 @@ from actors.errors import SettingsError
 from actors.task import AgentId, TaskType
 from experiments.datasets.rows import Row
 from experiments.settings import BackendSettings, RunSettings
+from experiments.verdicts import recorded_verdicts
 from serving.api import BackendSpec, EncoderSpec
 from serving.build import build_backend, build_encoder
 from serving.errors import ServingError
@@ -25,7 +27,7 @@ def plan_of(settings: RunSettings, rows: Sequence[Row], learned: Mapping[AgentId
             agent=AgentId(position),
             name=agent.name,
             slots=agent.slots,
-            backend=_backend_spec(agent.backend, position, rows),
+            backend=_backend_spec(agent.backend, position, rows, settings.dataset.data_dir),
         )
         for position, agent in enumerate(pool.agents)
     )
@@ -50,15 +52,32 @@ def plan_of(settings: RunSettings, rows: Sequence[Row], learned: Mapping[AgentId
     return plan
 
 
-def _backend_spec(backend: BackendSettings, position: int, rows: Sequence[Row]) -> BackendSpec:
+def _backend_spec(
+    backend: BackendSettings, position: int, rows: Sequence[Row], data_dir: Path | None
+) -> BackendSpec:
     options: dict[str, Any] = dict(backend.options)
-    if backend.kind == "simulated":
+    if backend.kind in {"simulated", "replay"}:
         # What a real model knows, a simulated one must be told; and agents of a pool differ in their luck.
         options.setdefault("answers", {row.task_id: row.answer for row in rows})
         options.setdefault("seed", position + 1)
+    if backend.kind == "replay":
+        options.setdefault("verdicts", _verdicts(backend.model, rows, data_dir))
     return BackendSpec(
         kind=backend.kind, model=backend.model, options=options, tensor_parallel=backend.tensor_parallel
     )
+
+
+def _verdicts(model: str, rows: Sequence[Row], data_dir: Path | None) -> dict[str, bool]:
+    """Recorded verdicts of a model on the rows of a run. Raises SettingsError where there are none."""
+    known = recorded_verdicts(data_dir)
+    if model not in known:
+        raise SettingsError(f"no recorded verdicts of model {model!r}; there are: {', '.join(sorted(known))}")
+    lacking = [row.task_id for row in rows if row.task_id not in known[model]]
+    if lacking:
+        raise SettingsError(
+            f"no recorded verdict of {model!r} on task {lacking[0]!r}; replay agents run on --dataset mmlu_pro"
+        )
+    return {row.task_id: known[model][row.task_id] for row in rows}
 
 
 def _check(plan: Plan) -> None:

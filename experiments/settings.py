@@ -8,6 +8,7 @@ import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from actors.cluster.ray_settings import RaySettings
+from actors.cluster.simulation_settings import SimulationSettings
 from actors.cluster.topology import TopologySettings
 from actors.config import AgentSettings, Settings
 from actors.errors import SettingsError
@@ -16,7 +17,7 @@ from actors.errors import SettingsError
 class BackendSettings(Settings):
     """Which model an agent is pinned to."""
 
-    kind: Literal["vllm_engine", "openai_http", "simulated"]
+    kind: Literal["vllm_engine", "openai_http", "simulated", "replay"]
     model: str = ""
     options: Mapping[str, Any] = Field(default_factory=dict)
     tensor_parallel: int = Field(default=1, ge=1)
@@ -98,7 +99,8 @@ class RunSettings(Settings):
     experiment: str
     pool: PoolSettings
     dataset: DatasetSettings = DatasetSettings()
-    runtime: Literal["ray", "local"] = "ray"
+    runtime: Literal["ray", "local", "simulation"] = "ray"
+    simulation: SimulationSettings = SimulationSettings()
     ray: RaySettings = RaySettings()
     warmup: int = Field(default=54, ge=0)
     """Tasks of the warm-up, over all types."""

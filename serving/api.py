@@ -99,6 +99,24 @@ class Backend(Protocol):
         """Free everything. May be called twice."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VirtualReply:
+    """What a model without a clock does with one request."""
+
+    text: str
+    service_s: float
+    prompt_tokens: int
+    dropped_demonstrations: int
+
+
+class VirtualModel(Protocol):
+    """A model that says how long it would take instead of taking it: what virtual time needs."""
+
+    def reply(self, request: Request, *, in_flight: int = 1, attempt: int = 0) -> VirtualReply:
+        """`in_flight` counts the calls under way, this one included; `attempt` the tries of one request id, from
+        0. Raises ServingError."""
+
+
 class Encoder(Protocol):
     """Sentence embeddings."""
 
@@ -117,7 +135,7 @@ class BackendSpec:
     """Which backend to build and how, as a plain value that travels to the actor that builds it."""
 
     kind: str
-    """vllm_engine | openai_http | simulated"""
+    """vllm_engine | openai_http | simulated | replay"""
     model: str = ""
     """A name from `serving.models`, a local folder, or a hub id."""
     options: Mapping[str, Any] = field(default_factory=dict)

@@ -4,13 +4,16 @@ a pool file can be checked by building all of it."""
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from serving.api import Backend, BackendSpec, Encoder, EncoderSpec
+from serving.api import Backend, BackendSpec, Encoder, EncoderSpec, VirtualModel
 from serving.errors import FinalServingError
 from serving.models import KNOWN_MODELS
+
+if TYPE_CHECKING:
+    from serving.simulated import SimulatedModel
 
 Options = TypeVar("Options", bound=BaseModel)
 
@@ -46,10 +49,39 @@ def environment(spec: BackendSpec | EncoderSpec) -> dict[str, str]:
     return variables
 
 
-def _simulated(spec: BackendSpec) -> Backend:
-    from serving.simulated import SimulatedBackend, SimulatedOptions
+def build_virtual_model(spec: BackendSpec) -> VirtualModel:
+    """The model of `spec` for virtual time. Raises FinalServingError for an unknown option, and for a kind that
+    only works in real time."""
+    if spec.kind not in _VIRTUAL_MODELS:
+        raise FinalServingError(
+            f"a backend of kind {spec.kind!r} works in real time only: run it on ray or local, or give an agent of "
+            f"runtime simulation one of kind {' or '.join(_VIRTUAL_MODELS)}"
+        )
+    return _VIRTUAL_MODELS[spec.kind](spec)
 
-    return SimulatedBackend(spec.model or spec.kind, _options(SimulatedOptions, spec))
+
+def _simulated_model(spec: BackendSpec) -> "SimulatedModel":
+    from serving.simulated import SimulatedModel, SimulatedOptions
+
+    return SimulatedModel(spec.model or spec.kind, _options(SimulatedOptions, spec))
+
+
+def _replay_model(spec: BackendSpec) -> "SimulatedModel":
+    from serving.replay import ReplayModel, ReplayOptions
+
+    return ReplayModel(spec.model, _options(ReplayOptions, spec))
+
+
+_VIRTUAL_MODELS: "Mapping[str, Callable[[BackendSpec], SimulatedModel]]" = {
+    "simulated": _simulated_model,
+    "replay": _replay_model,
+}
+
+
+def _in_real_time(spec: BackendSpec) -> Backend:
+    from serving.simulated import SimulatedBackend
+
+    return SimulatedBackend(_VIRTUAL_MODELS[spec.kind](spec))
 
 
 def _openai_http(spec: BackendSpec) -> Backend:
@@ -81,7 +113,8 @@ def _hashing(spec: EncoderSpec) -> Encoder:
 
 
 _BACKENDS: Mapping[str, Callable[[BackendSpec], Backend]] = {
-    "simulated": _simulated,
+    "simulated": _in_real_time,
+    "replay": _in_real_time,
     "openai_http": _openai_http,
     "vllm_engine": _vllm_engine,
 }

@@ -12,13 +12,12 @@ import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveInt
 
-from serving.api import Completion, Request, Usage
+from serving.api import Completion, Request, Usage, VirtualReply
 from serving.errors import FinalServingError, RetryableServingError
 from serving.prompt import approximate_tokens, chat_messages, fit
 
@@ -63,16 +62,6 @@ class SimulatedOptions(BaseModel):
     """Context in (estimated) tokens; None for no bound."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimulatedReply:
-    """What a simulated model does with one request."""
-
-    text: str
-    service_s: float
-    prompt_tokens: int
-    dropped_demonstrations: int
-
-
 class SimulatedModel:
     """The model itself: a function of the request. Neither sleeps nor keeps anything, so it also serves a
     simulation that moves its own clock."""
@@ -81,7 +70,7 @@ class SimulatedModel:
         self._model = model
         self._options = options
 
-    def reply(self, request: Request, *, in_flight: int = 1, attempt: int = 0) -> SimulatedReply:
+    def reply(self, request: Request, *, in_flight: int = 1, attempt: int = 0) -> VirtualReply:
         """Raises RetryableServingError at `failure_rate`, PromptTooLongError, and FinalServingError where
         the answer key contradicts the request. `attempt` numbers the tries of one request id from 0."""
         prompt, dropped = request.prompt, 0
@@ -89,7 +78,7 @@ class SimulatedModel:
             prompt, dropped = fit(prompt, approximate_tokens, self._options.max_model_len)
         if self._draw("failure", request.request_id, str(attempt)) < self._options.failure_rate:
             raise RetryableServingError(f"simulated failure of {self._model} on {request.request_id}", 0.0)
-        return SimulatedReply(
+        return VirtualReply(
             text=self._text(request),
             service_s=self._service_s(request) * in_flight**self._options.slowdown_exponent,
             prompt_tokens=approximate_tokens(chat_messages(prompt)),
@@ -198,8 +187,8 @@ class SimulatedModel:
 class SimulatedBackend:
     """A `Backend` around a `SimulatedModel` that takes its service time on the event loop's clock."""
 
-    def __init__(self, model: str, options: SimulatedOptions) -> None:
-        self._simulated = SimulatedModel(model, options)
+    def __init__(self, model: SimulatedModel) -> None:
+        self._simulated = model
         self._in_flight = 0
         self._failures: Counter[str] = Counter()
         """Failed tries by request id, until one succeeds."""
@@ -234,7 +223,7 @@ class SimulatedBackend:
     async def close(self) -> None:
         self._open = False
 
-    def _reply(self, request: Request) -> SimulatedReply:
+    def _reply(self, request: Request) -> VirtualReply:
         try:
             reply = self._simulated.reply(
                 request, in_flight=self._in_flight, attempt=self._failures[request.request_id]

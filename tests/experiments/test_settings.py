@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.errors import SettingsError
-from experiments.datasets.rows import Row
+from experiments.datasets.rows import DataSetError, Row
 from experiments.pools import plan_of
 from experiments.settings import RunSettings, checked, load_pool, override
 
@@ -28,11 +30,60 @@ def values(**changes: Any) -> dict[str, Any]:
     return {"experiment": "deals", "pool": {"name": "p", "agents": agents}} | changes
 
 
+def write_verdicts(folder: Path, models: Sequence[str], verdicts: Sequence[str]) -> None:
+    """A file like the recorded one: question 1, 2, ... and one column a model."""
+    (folder / "mmlu_pro").mkdir()
+    lines = [",".join(["question_id", "category", *models])]
+    lines += [",".join([str(number), "law", *line]) for number, line in enumerate(verdicts, start=1)]
+    (folder / "mmlu_pro" / "official_model_correctness.csv").write_text("\n".join(lines) + "\n")
+
+
 @pytest.mark.parametrize("path", POOLS, ids=lambda path: path.stem)
-def test_every_shipped_pool_makes_a_plan(path: Path) -> None:
-    plan = plan_of(checked({"experiment": "deals", "pool": load_pool(path)}, str(path)), ROWS, {})
+def test_every_shipped_pool_makes_a_plan(path: Path, tmp_path: Path) -> None:
+    pool = load_pool(path)
+    recorded = [a["backend"]["model"] for a in pool["agents"] if a["backend"]["kind"] == "replay"]
+    rows = [replace(row, task_id=f"mmlu_pro/{number}") for number, row in enumerate(ROWS, start=1)]
+    write_verdicts(tmp_path, recorded, [["1"] * len(recorded)] * len(rows))
+    settings = checked(
+        {"experiment": "deals", "pool": pool, "dataset": {"data_dir": str(tmp_path)}}, str(path)
+    )
+    plan = plan_of(settings, rows, {})
     assert plan.name == path.stem
     assert [agent.agent for agent in plan.agents] == list(range(len(plan.agents)))
+
+
+def replay_settings(data_dir: Path, model: str = "m") -> RunSettings:
+    agents = [{"name": "a1", "backend": {"kind": "replay", "model": model}}]
+    return checked(
+        {
+            "experiment": "deals",
+            "pool": {"name": "p", "agents": agents},
+            "dataset": {"data_dir": str(data_dir)},
+        },
+        "here",
+    )
+
+
+def test_replay_agents_are_told_the_verdicts_of_their_rows_only(tmp_path: Path) -> None:
+    write_verdicts(tmp_path, ["other", "m"], ["01", "10", "11"])
+    rows = [replace(ROWS[0], task_id=f"mmlu_pro/{number}") for number in (1, 2)]
+    plan = plan_of(replay_settings(tmp_path), rows, {})
+    assert plan.agents[0].backend.options["verdicts"] == {"mmlu_pro/1": True, "mmlu_pro/2": False}
+
+
+def test_missing_verdicts_name_the_model_or_the_task(tmp_path: Path) -> None:
+    write_verdicts(tmp_path, ["m"], ["1", ","])
+    row = replace(ROWS[0], task_id="mmlu_pro/7")
+    with pytest.raises(SettingsError, match=r"'x'.*there are: m"):
+        plan_of(replay_settings(tmp_path, "x"), [row], {})
+    with pytest.raises(SettingsError, match=r"mmlu_pro/7.*--dataset mmlu_pro"):
+        plan_of(replay_settings(tmp_path), [row], {})
+
+
+def test_a_damaged_verdict_file_is_named(tmp_path: Path) -> None:
+    write_verdicts(tmp_path, ["m"], ["1", "2"])
+    with pytest.raises(DataSetError, match="official_model_correctness.csv, line 3"):
+        plan_of(replay_settings(tmp_path), ROWS[:1], {})
 
 
 def test_there_are_pools() -> None:

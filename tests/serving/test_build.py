@@ -10,13 +10,13 @@ from serving.errors import FinalServingError
 
 
 def test_an_unknown_kind_lists_the_known_ones() -> None:
-    with pytest.raises(FinalServingError, match=r"'vlm'.*simulated, openai_http, vllm_engine"):
+    with pytest.raises(FinalServingError, match=r"'vlm'.*simulated, replay, openai_http, vllm_engine"):
         build_backend(BackendSpec(kind="vlm"))
     with pytest.raises(FinalServingError, match=r"'bm25'.*sentence_transformers, hashing"):
         build_encoder(EncoderSpec(kind="bm25"))
 
 
-@pytest.mark.parametrize("kind", ["simulated", "openai_http", "vllm_engine"])
+@pytest.mark.parametrize("kind", ["simulated", "replay", "openai_http", "vllm_engine"])
 def test_an_unknown_option_lists_the_known_ones(kind: str) -> None:
     options = {"temprature": 1}
     if kind == "openai_http":

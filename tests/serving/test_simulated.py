@@ -126,7 +126,7 @@ def test_unparseable_replies_spare_free_text() -> None:
 
 def test_a_failed_try_can_be_repeated_and_the_failures_repeat_with_the_seed() -> None:
     async def failures_until_served() -> list[int]:
-        backend = SimulatedBackend("m", SimulatedOptions(failure_rate=0.5))
+        backend = SimulatedBackend(SimulatedModel("m", SimulatedOptions(failure_rate=0.5)))
         await backend.start()
         counts = []
         for task in TASKS[:50]:
@@ -147,7 +147,7 @@ def test_a_failed_try_can_be_repeated_and_the_failures_repeat_with_the_seed() ->
 
 def test_service_time_passes_for_all_calls_at_once() -> None:
     async def scenario() -> tuple[list[Completion], float]:
-        backend = SimulatedBackend("m", SimulatedOptions(service_s=0.1))
+        backend = SimulatedBackend(SimulatedModel("m", SimulatedOptions(service_s=0.1)))
         await backend.start()
         began_s = time.monotonic()
         replies = await asyncio.gather(*(backend.generate(ask(task)) for task in TASKS[:20]))
@@ -160,7 +160,7 @@ def test_service_time_passes_for_all_calls_at_once() -> None:
 
 def test_without_service_time_others_still_get_a_turn() -> None:
     async def scenario() -> bool:
-        backend = SimulatedBackend("m", SimulatedOptions())
+        backend = SimulatedBackend(SimulatedModel("m", SimulatedOptions()))
         await backend.start()
         turn = asyncio.Event()
         asyncio.get_running_loop().call_soon(turn.set)

@@ -1,0 +1,126 @@
+"""Execution steps of one agent under virtual time: step machines driven by models that say how long they take."""
+
+from dataclasses import dataclass
+
+from actors.config import ExecutorSettings
+from actors.steps.machines import STEP_MACHINES
+from actors.steps.moves import Generate, Move, Recall, Recollection, Reply, Step, StepResult
+from actors.task import AgentId, StepRecord, Task, TaskId
+from serving.api import Completion, Request, Usage, VirtualModel
+from serving.errors import RetryableServingError, ServingError
+
+RETRY_PAUSE_S = 0.01
+"""Between two tries of a model call, at least; as in the shell."""
+
+
+@dataclass(slots=True)
+class _Running:
+    """A step under way."""
+
+    task: Task
+    step: Step
+    token: int
+    began_s: float
+    calls: int = 0
+    tries: int = 0
+    call_began_s: float = 0.0
+    request: Request | None = None
+    reply: Completion | None = None
+    """What the call that is under way will say; None while a failed one waits for its next try."""
+
+
+class StepRunner:
+    """Interprets the steps of one agent. A retrieval finds nothing: what is shown in a prompt matters to real
+    models only."""
+
+    def __init__(self, agent: AgentId, model: VirtualModel, executor: ExecutorSettings) -> None:
+        self._agent = agent
+        self._model = model
+        self._executor = executor
+        self._machine = STEP_MACHINES[executor.kind]
+        self._running: dict[TaskId, _Running] = {}
+        self._tokens = 0
+        self._in_flight = 0
+
+    def begin(self, task: Task, now_s: float) -> tuple[float, int] | StepResult:
+        """Starts a step: (seconds until its first call ends, token), or its result."""
+        self._tokens += 1
+        step = self._machine(task, self._agent, self._executor)
+        running = _Running(task=task, step=step, token=self._tokens, began_s=now_s)
+        self._running[task.task_id] = running
+        return self._advance(running, None, now_s)
+
+    def go_on(self, task_id: TaskId, token: int, now_s: float) -> tuple[float, int] | StepResult | None:
+        """After a call's time; None where the step was aborted meanwhile."""
+        running = self._running.get(task_id)
+        if running is None or running.token != token:
+            return None
+        if running.reply is None:
+            return self._call(running, now_s)
+        self._in_flight -= 1
+        reply, running.reply = running.reply, None
+        return self._advance(running, reply, now_s)
+
+    def abort(self, task_id: TaskId) -> None:
+        """Forgets a step."""
+        running = self._running.pop(task_id, None)
+        if running is not None and running.reply is not None:
+            self._in_flight -= 1
+
+    def _advance(
+        self, running: _Running, reply: Reply | None, now_s: float
+    ) -> tuple[float, int] | StepResult:
+        try:
+            move: Move = next(running.step) if reply is None else running.step.send(reply)
+            while isinstance(move, Recall):
+                running.calls += 1
+                move = running.step.send(Recollection())
+        except StopIteration as stop:
+            del self._running[running.task.task_id]
+            result: StepResult = stop.value
+            return result
+        return self._generate(running, move, now_s)
+
+    def _generate(self, running: _Running, move: Generate, now_s: float) -> tuple[float, int] | StepResult:
+        running.calls += 1
+        running.tries = 0
+        running.call_began_s = now_s
+        task = running.task
+        running.request = Request(
+            request_id=f"{task.task_id}/{task.attempt}/{len(task.steps)}/{running.calls}",
+            prompt=move.prompt,
+            sampling=move.sampling,
+            task_id=task.task_id,
+            task_type=task.task_type,
+            purpose=move.purpose,
+        )
+        return self._call(running, now_s)
+
+    def _call(self, running: _Running, now_s: float) -> tuple[float, int] | StepResult:
+        """One try of the call that is due."""
+        assert running.request is not None
+        try:
+            said = self._model.reply(running.request, in_flight=self._in_flight + 1, attempt=running.tries)
+        except RetryableServingError as error:
+            pause_s = max(error.after_s, RETRY_PAUSE_S)
+            running.tries += 1
+            if now_s + pause_s > running.call_began_s + self._executor.call_patience_s:
+                return self._failed(running, str(error), now_s)
+            return pause_s, running.token
+        except ServingError as error:
+            return self._failed(running, str(error), now_s)
+        self._in_flight += 1
+        running.reply = Completion(
+            text=said.text,
+            usage=Usage(prompt_tokens=said.prompt_tokens, completion_tokens=max(1, len(said.text) // 4)),
+            duration_s=said.service_s,
+            dropped_demonstrations=said.dropped_demonstrations,
+        )
+        return said.service_s, running.token
+
+    def _failed(self, running: _Running, error: str, now_s: float) -> StepResult:
+        del self._running[running.task.task_id]
+        duration_s = now_s - running.began_s
+        return StepResult(
+            record=StepRecord(agent=self._agent, kind="failed", result=error, duration_s=duration_s)
+        )
