@@ -30,7 +30,7 @@ def values(**changes: Any) -> dict[str, Any]:
     return {"experiment": "deals", "pool": {"name": "p", "agents": agents}} | changes
 
 
-def write_verdicts(folder: Path, models: Sequence[str], verdicts: Sequence[str]) -> None:
+def write_verdicts(folder: Path, models: Sequence[str], verdicts: Sequence[Sequence[str]]) -> None:
     """A file like the recorded one: question 1, 2, ... and one column a model."""
     (folder / "mmlu_pro").mkdir()
     lines = [",".join(["question_id", "category", *models])]
@@ -72,7 +72,7 @@ def test_replay_agents_are_told_the_verdicts_of_their_rows_only(tmp_path: Path) 
 
 
 def test_missing_verdicts_name_the_model_or_the_task(tmp_path: Path) -> None:
-    write_verdicts(tmp_path, ["m"], ["1", ","])
+    write_verdicts(tmp_path, ["m"], ["1", [""]])
     row = replace(ROWS[0], task_id="mmlu_pro/7")
     with pytest.raises(SettingsError, match=r"'x'.*there are: m"):
         plan_of(replay_settings(tmp_path, "x"), [row], {})
@@ -82,7 +82,7 @@ def test_missing_verdicts_name_the_model_or_the_task(tmp_path: Path) -> None:
 
 def test_a_damaged_verdict_file_is_named(tmp_path: Path) -> None:
     write_verdicts(tmp_path, ["m"], ["1", "2"])
-    with pytest.raises(DataSetError, match="official_model_correctness.csv, line 3"):
+    with pytest.raises(DataSetError, match=r"official_model_correctness\.csv, line 3"):
         plan_of(replay_settings(tmp_path), ROWS[:1], {})
 
 
