@@ -98,7 +98,11 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "--test", type=int, metavar="N", help="tasks of the test, over all types (default: 54)"
     )
     parser.add_argument("--seed", type=int, help="of rows, order, ingress and arrivals (default: 1)")
-    parser.add_argument("--runtime", choices=("ray", "local"), help="ray (default), or local: one process")
+    parser.add_argument(
+        "--runtime",
+        choices=("ray", "local", "simulation"),
+        help="ray (default); local: one process; simulation: virtual time",,
+    )
     parser.add_argument(
         "--quality-weight",
         type=float,
@@ -107,7 +111,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--arrivals",
-        choices=("all_at_once", "poisson", "trace"),
+        choices=("all_at_once", "poisson", "trace", "closed"),
         help="when tasks arrive (default: all_at_once)",
     )
     parser.add_argument("--rate", type=float, metavar="PER_S", help="of --arrivals poisson (default: 1)")

@@ -27,6 +27,7 @@ from experiments.progress import Progress
 from experiments.record import RunFolder
 from experiments.runner import Runner
 from experiments.settings import RunSettings
+from experiments.simulated_run import run_simulated
 
 CLOSE_S = 10.0
 """An interrupted run has ended everything it started within this time."""
@@ -54,7 +55,10 @@ def execute(folder: RunFolder, console: Console) -> None:
         console.print(f"run {folder.run_id}: every task has ended already", highlight=False)
         return
     with _only_one(folder):
-        asyncio.run(_execute(folder, console))
+        if folder.settings().runtime == "simulation":
+            run_simulated(folder, console)
+        else:
+            asyncio.run(_execute(folder, console))
 
 
 async def _execute(folder: RunFolder, console: Console) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from actors.agent.learning import Learned, earned
 from actors.errors import SettingsError
 from actors.routing.quality import Counts
+from actors.routing.scores import Floats
 from actors.task import AgentId, Outcome, Task, TaskId, TaskType
 from experiments.datasets.rows import DataSet, Row, split
 from experiments.record import Phase, Result, StreamTask
@@ -53,10 +54,7 @@ def _phase_stream(phase: Phase, rows: list[Row], settings: RunSettings) -> list[
     rng = np.random.default_rng([settings.seed, PHASES.index(phase)])
     rng.shuffle(rows)
     agents = len(settings.pool.agents)
-    ingress_TN = {
-        name: rng.dirichlet([settings.ingress_alpha] * agents)
-        for name in sorted({row.task_type for row in rows})
-    }
+    ingress_TN = {name: _ingress(settings, agents, rng) for name in sorted({row.task_type for row in rows})}
     arrivals_s = arrival_times(settings.arrivals, len(rows), rng)
     return [
         StreamTask(
@@ -69,10 +67,22 @@ def _phase_stream(phase: Phase, rows: list[Row], settings: RunSettings) -> list[
     ]
 
 
+def _ingress(settings: RunSettings, agents: int, rng: np.random.Generator) -> Floats:
+    """Probabilities of the arrival agents of one type. A central pick is made when a task enters; until then its
+    arrival agent is the one that chance would give it."""
+    drawn_N: Floats = rng.dirichlet([settings.ingress_alpha] * agents)
+    if isinstance(settings.ingress, int):
+        if settings.ingress >= agents:
+            raise SettingsError(f"ingress is agent {settings.ingress}, but the pool has {agents} (from 0 on)")
+        drawn_N = np.zeros(agents)
+        drawn_N[settings.ingress] = 1
+    return drawn_N
+
+
 def arrival_times(settings: ArrivalSettings, count: int, rng: np.random.Generator) -> list[float]:
     """Seconds after the start of the phase, ascending."""
     match settings.kind:
-        case "all_at_once":
+        case "all_at_once" | "closed":
             return [0.0] * count
         case "poisson":
             return [float(t) for t in rng.exponential(1 / settings.rate_per_s, count).cumsum()]

@@ -121,8 +121,10 @@ class RunFolder:
     def add_results(self, results: Sequence[Result]) -> None:
         self._append("results.jsonl", [_RESULT.dump_json(result) for result in results])
 
-    def mark(self, phase: Phase, what: Literal["begin", "end"]) -> None:
-        line = _MARK.dump_json(PhaseMark(phase=phase, what=what, wall_s=time.time()))
+    def mark(self, phase: Phase, what: Literal["begin", "end"], wall_s: float | None = None) -> None:
+        """`wall_s`: where it is not now."""
+        mark = PhaseMark(phase=phase, what=what, wall_s=time.time() if wall_s is None else wall_s)
+        line = _MARK.dump_json(mark)
         self._append("phases.jsonl", [line])
 
     def add_events(self, events: Sequence[Stamped]) -> None:

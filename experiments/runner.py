@@ -8,6 +8,7 @@ from actors.cluster.api import Cluster, Finished, Verdict
 from actors.errors import ClusterError
 from actors.messages import SetPhase
 from actors.metrics import Stamped
+from experiments.admission import Admission
 from experiments.datasets.graders import grade
 from experiments.phases import PHASES, task_of, workers
 from experiments.progress import Progress
@@ -35,6 +36,8 @@ class Runner:
         self._done = {result.finished.outcome.task.task_id for result in folder.results()}
         self._events: list[Stamped] = []
         self._flushed_s = time.monotonic()
+        self._admission = Admission(settings)
+        self._free = asyncio.Semaphore()
 
     async def run(self) -> None:
         """All phases. Raises ClusterError where the cluster cannot go on; the folder can be resumed then."""
@@ -65,11 +68,14 @@ class Runner:
             if not left:
                 continue
             await self._cluster.broadcast(
-                SetPhase(phase=phase, quality_weight=weights[phase], frozen=phase == "test")
+                SetPhase(phase=phase, quality_weight=weights[phase], frozen=self._frozen(phase))
             )
             self._folder.mark(phase, "begin")
             await self._run_phase(phase, left)
             self._folder.mark(phase, "end")
+
+    def _frozen(self, phase: Phase) -> bool:
+        return phase == "test" and not self._settings.online
 
     async def _run_phase(self, phase: Phase, left: Sequence[StreamTask]) -> None:
         self._progress.begin(phase, total=len(left))
@@ -93,6 +99,9 @@ class Runner:
 
     async def _feed(self, left: Sequence[StreamTask]) -> None:
         """Submits each task at its time; what is due together goes together."""
+        if self._settings.arrivals.kind == "closed":
+            await self._feed_closed(left)
+            return
         start_s = time.monotonic()
         first_s = left[0].arrival_s
         position = 0
@@ -102,29 +111,40 @@ class Runner:
             while due < len(left) and left[due].arrival_s <= now_s:
                 due += 1
             if due > position:
-                await self._cluster.intake.submit(
-                    [(task.ingress, task_of(task)) for task in left[position:due]]
-                )
+                await self._submit(left[position:due])
                 position = due
             else:
                 await asyncio.sleep(left[position].arrival_s - now_s)
+
+    async def _feed_closed(self, left: Sequence[StreamTask]) -> None:
+        """Each end lets the next task in."""
+        self._free = asyncio.Semaphore(self._settings.arrivals.under_way)
+        for task in left:
+            await self._free.acquire()
+            await self._submit([task])
+
+    async def _submit(self, tasks: Sequence[StreamTask]) -> None:
+        await self._cluster.intake.submit([(self._admission.agent(task), task_of(task)) for task in tasks])
 
     async def _take_in(self, phase: Phase, finished: Sequence[Finished]) -> None:
         """Grades, writes, and only then passes the verdicts on (warm-up verifies each task at once)."""
         results = [await self._graded(phase, item) for item in finished]
         self._folder.add_results(results)
         self._progress.add(results)
-        await self._cluster.intake.credit(
-            [
-                Verdict(
-                    task_id=result.finished.outcome.task.task_id,
-                    task_type=result.finished.outcome.task.task_type,
-                    agents=workers(result.finished.outcome),
-                    success=result.correct,
-                )
-                for result in results
-            ]
-        )
+        verdicts = [
+            Verdict(
+                task_id=result.finished.outcome.task.task_id,
+                task_type=result.finished.outcome.task.task_type,
+                agents=workers(result.finished.outcome),
+                success=result.correct,
+            )
+            for result in results
+        ]
+        await self._cluster.intake.credit(verdicts)
+        for verdict in verdicts:
+            if not self._frozen(phase):
+                self._admission.verdict(verdict)
+            self._free.release()
 
     async def _graded(self, phase: Phase, finished: Finished) -> Result:
         row = self._by_id[finished.outcome.task.task_id].row

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, NonNegativeInt, ValidationError, field_validator, model_validator
 
 from actors.cluster.ray_settings import RaySettings
 from actors.cluster.simulation_settings import SimulationSettings
@@ -86,9 +86,11 @@ class DatasetSettings(Settings):
 class ArrivalSettings(Settings):
     """When tasks arrive."""
 
-    kind: Literal["all_at_once", "poisson", "trace"] = "all_at_once"
+    kind: Literal["all_at_once", "poisson", "trace", "closed"] = "all_at_once"
     rate_per_s: float = Field(default=1.0, ge=1e-9)
     """Of poisson."""
+    under_way: int = Field(default=1, ge=1)
+    """Of closed: how many tasks are under way at any time; each end lets the next one in. 1: one after the other."""
     trace: Path | None = None
     """Of trace: a text file with one arrival time in seconds on each line, ascending; repeated to fill."""
 
@@ -109,6 +111,11 @@ class RunSettings(Settings):
     seed: int = Field(default=1, ge=0)
     ingress_alpha: float = Field(default=0.7, gt=0, le=1e6)
     """Dirichlet parameter of the arrival agents, drawn per task type (appendix A)."""
+    ingress: Literal["dirichlet", "best_ability"] | NonNegativeInt = "dirichlet"
+    """Where tasks arrive: by chance, at the agent that succeeded most often at the task's type so far (a central
+    pick, as AgentNet's), or all at one agent, given by its position in the pool."""
+    online: bool = False
+    """Whether verdicts of the test phase count too; the paper freezes what was learned in the warm-up."""
     arrivals: ArrivalSettings = ArrivalSettings()
     """Of both phases."""
     record_logs: bool = False

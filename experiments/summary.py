@@ -45,6 +45,8 @@ class Summary:
     agents_A: tuple[AgentLabel, ...]
     simulated: bool
     """Whether an agent had a simulated backend."""
+    recorded: bool
+    """Whether an agent replayed recorded verdicts."""
     began_wall_s: float | None
     complete: bool
     notes: tuple[str, ...]
@@ -71,10 +73,17 @@ class Summary:
     def backend_label(self) -> str:
         """One line for a title: models and, where one is simulated, that no model answered."""
         line = ", ".join(f"{count} × {kind}" for kind, count in self.backends)
-        return f"{SIMULATED} ({line})" if self.simulated else line
+        said = (
+            [SIMULATED] * self.simulated
+            + [RECORDED] * self.recorded
+            + [VIRTUAL] * (self.runtime == "simulation")
+        )
+        return f"{'; '.join(said)} ({line})" if said else line
 
 
 SIMULATED = "simulated backend: no model answered"
+RECORDED = "recorded: right where a real model's published answer was, no model answered now"
+VIRTUAL = "times are virtual"
 
 
 def summarise(folder: RunFolder) -> Summary:
@@ -113,6 +122,7 @@ def summarise(folder: RunFolder) -> Summary:
             for agent in settings.pool.agents
         ),
         simulated=any(agent.backend.kind == "simulated" for agent in settings.pool.agents),
+        recorded=any(agent.backend.kind == "replay" for agent in settings.pool.agents),
         began_wall_s=marks[0].wall_s if marks else None,
         complete=complete,
         notes=_notes(settings, phases),
@@ -141,6 +151,10 @@ def _notes(settings: RunSettings, phases: Sequence[PhaseSummary]) -> tuple[str, 
             "" if set(kinds) == {"simulated"} else f" for {kinds.count('simulated')} of {len(kinds)} agents"
         )
         notes.append(f"{SIMULATED}{some}; accuracy, tokens and times are the settings', not a model's")
+    if "replay" in kinds:
+        notes.append(f"{RECORDED}; what was said when it was wrong, and all times, are simulated")
+    if settings.runtime == "simulation":
+        notes.append(f"{VIRTUAL}: nothing waited, so rates say nothing of this machine")
     for phase in phases:
         if not phase.complete:
             notes.append(

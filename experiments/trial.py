@@ -1,21 +1,21 @@
 """One warm-up and test under virtual time, kept in memory: what studies repeat over many seeds and arms."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from actors.cluster.api import Finished, Verdict
+from actors.cluster.api import Verdict
 from actors.cluster.plan import Plan
 from actors.cluster.simulation import START_WALL_S, Simulation
-from actors.cluster.simulation_settings import SimulationSettings
 from actors.messages import SetPhase
 from actors.routing.scores import Floats, Ints
+from experiments.admission import Admission
 from experiments.datasets.graders import grade
-from experiments.datasets.rows import Row
 from experiments.phases import task_of, workers
-from experiments.record import StreamTask
+from experiments.record import Phase, Result, StreamTask
+from experiments.settings import RunSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,29 +23,25 @@ class Trial:
     """What became of a test stream. Axis M: test tasks in the order in which they ended; A: agents; T: types."""
 
     task_ids_M: tuple[str, ...]
+    answers_M: tuple[str, ...]
+    """Empty where a task ended with an error."""
     type_M: Ints
-    ingress_M: Ints
     finisher_M: Ints
     correct_M: NDArray[np.bool_]
     latency_s_M: Floats
     forwards_M: Ints
     calls_M: Ints
     """Model calls."""
-    splits_M: Ints
     errors: int
     """Test tasks that ended with an error."""
     makespan_s: float
-    """From the first arrival of the test to its last end."""
+    """From the start of the test to its last end."""
     slots: int
     busy_s: float
     """Slot time of the test's execution steps."""
     warmup_steps: int
     """Execution steps of the warm-up: its cost."""
-    quality_AT: Floats
-    """Success estimates when the warm-up had ended."""
     agents: int
-    events: int
-    """Events that agents handled."""
 
     @property
     def accuracy(self) -> float:
@@ -64,7 +60,7 @@ class Trial:
 
     @property
     def throughput_per_min(self) -> float:
-        """Test tasks that ended with an answer, per minute of virtual time."""
+        """Test tasks that ended with an answer, per minute."""
         return (len(self.task_ids_M) - self.errors) / self.makespan_s * 60
 
     @property
@@ -73,97 +69,101 @@ class Trial:
         return self.busy_s / (self.slots * self.makespan_s)
 
 
-def run_trial(
+def run_trial(plan: Plan, stream: Sequence[StreamTask], settings: RunSettings) -> Trial:
+    """Warm-up (if the stream has any), freeze, test, all under virtual time."""
+    results: list[Result] = []
+    began_s = {"warmup": 0.0, "test": 0.0}
+
+    def began(phase: Phase, now_s: float) -> None:
+        began_s[phase] = now_s
+
+    simulate(plan, stream, settings, results.append, began)
+    last_s = max(result.finished.finished_wall_s for result in results) - START_WALL_S
+    return trial_of(plan, results, last_s - began_s["test"])
+
+
+def simulate(
     plan: Plan,
     stream: Sequence[StreamTask],
-    *,
-    online: bool = False,
-    simulation: SimulationSettings | None = None,
-) -> Trial:
-    """Warm-up (if the stream has any), freeze, test. With `online` the test is not frozen: its verdicts count."""
-    sim = Simulation(plan, simulation)
-    rows = {task.row.task_id: task.row for task in stream}
+    settings: RunSettings,
+    ended: Callable[[Result], None],
+    began: Callable[[Phase, float], None],
+) -> Simulation:
+    """Runs all phases; tells of each phase's begin (virtual time) and of each result, in order."""
+    simulation = Simulation(plan, settings.simulation)
+    admission = Admission(settings)
     mechanism = plan.settings.mechanism
-    warmup = _run_phase(
-        sim, rows, [task for task in stream if task.phase == "warmup"],
-        SetPhase(phase="warmup", quality_weight=mechanism.warmup_quality_weight, frozen=False),
-    )  # fmt: skip
-    counts = [snapshot.counts for snapshot in sim.snapshots()]
-    prior = plan.settings.quality
-    quality_AT = np.array(
-        [
-            [
-                (s + prior.prior_successes) / (s + f + prior.prior_successes + prior.prior_failures)
-                for s, f in zip(count.successes_T, count.failures_T, strict=True)
-            ]
-            for count in counts
-        ]
-    )
-    test = [task for task in stream if task.phase == "test"]
-    began_s = sim.now_s + test[0].arrival_s
-    frozen = SetPhase(phase="test", quality_weight=mechanism.quality_weight, frozen=not online)
-    ended = _run_phase(sim, rows, test, frozen)
-    return _trial(
-        plan, test, ended, sim, began_s, quality_AT, sum(len(f.outcome.task.steps) for f, _ in warmup)
-    )
+    weights: dict[Phase, float] = {
+        "warmup": mechanism.warmup_quality_weight,
+        "test": mechanism.quality_weight,
+    }
+    for phase, weight in weights.items():
+        tasks = [task for task in stream if task.phase == phase]
+        if tasks:
+            frozen = phase == "test" and not settings.online
+            simulation.broadcast(SetPhase(phase=phase, quality_weight=weight, frozen=frozen))
+            began(phase, simulation.now_s)
+            for result in _phase(simulation, tasks, settings, admission, frozen=frozen):
+                ended(result)
+    return simulation
 
 
-def _run_phase(
-    sim: Simulation, rows: Mapping[str, Row], tasks: Sequence[StreamTask], phase: SetPhase
-) -> list[tuple[Finished, bool]]:
-    """(result, whether it was right), in order; each verdict goes out at once."""
-    sim.broadcast(phase)
-    sim.submit([(task.arrival_s, task.ingress, task_of(task)) for task in tasks])
-    ended = []
-    for finished in sim.run():
+def _phase(
+    simulation: Simulation,
+    tasks: Sequence[StreamTask],
+    settings: RunSettings,
+    admission: Admission,
+    *,
+    frozen: bool,
+) -> list[Result]:
+    """Results in the order in which they came; while verdicts count, each goes out at once."""
+    rows = {task.row.task_id: task.row for task in tasks}
+    closed = settings.arrivals.kind == "closed"
+    first = settings.arrivals.under_way if closed else len(tasks)
+    waiting = list(reversed(tasks[first:]))
+    simulation.submit([(task.arrival_s, admission.agent(task), task_of(task)) for task in tasks[:first]])
+    results = []
+    for finished in simulation.run():
         outcome = finished.outcome
-        correct = outcome.answer is not None and grade(rows[outcome.task.task_id], outcome.answer)
-        ended.append((finished, correct))
-        sim.credit(
-            [
-                Verdict(
-                    task_id=outcome.task.task_id,
-                    task_type=outcome.task.task_type,
-                    agents=workers(outcome),
-                    success=correct,
-                )
-            ]
-            if not phase.frozen
-            else ()
+        row = rows[outcome.task.task_id]
+        correct = outcome.answer is not None and grade(row, outcome.answer)
+        phase = tasks[0].phase
+        results.append(Result(phase=phase, correct=correct, expected=row.answer, finished=finished))
+        verdict = Verdict(
+            task_id=outcome.task.task_id,
+            task_type=outcome.task.task_type,
+            agents=workers(outcome),
+            success=correct,
         )
-    assert len(ended) == len(tasks), "a task was lost"
-    return ended
+        if not frozen:
+            simulation.credit([verdict])
+            admission.verdict(verdict)
+        if waiting:
+            task = waiting.pop()
+            simulation.submit([(0.0, admission.agent(task), task_of(task))])
+    assert len(results) == len(tasks), "a task was lost"
+    return results
 
 
-def _trial(
-    plan: Plan,
-    test: Sequence[StreamTask],
-    ended: Sequence[tuple[Finished, bool]],
-    sim: Simulation,
-    began_s: float,
-    quality_AT: Floats,
-    warmup_steps: int,
-) -> Trial:
+def trial_of(plan: Plan, results: Sequence[Result], makespan_s: float) -> Trial:
+    """The columns of the test results of any run; `makespan_s` is the test's."""
     index = {name: c for c, name in enumerate(plan.types)}
-    ingress = {task.row.task_id: task.ingress for task in test}
-    tasks = [finished.outcome.task for finished, _ in ended]
-    last_s = max(finished.finished_wall_s for finished, _ in ended) - START_WALL_S
+    test = [result.finished for result in results if result.phase == "test"]
+    warmup = [result.finished for result in results if result.phase == "warmup"]
+    tasks = [finished.outcome.task for finished in test]
     return Trial(
         task_ids_M=tuple(task.task_id for task in tasks),
+        answers_M=tuple(finished.outcome.answer or "" for finished in test),
         type_M=np.array([index[task.task_type] for task in tasks]),
-        ingress_M=np.array([ingress[task.task_id] for task in tasks]),
-        finisher_M=np.array([finished.outcome.finisher for finished, _ in ended]),
-        correct_M=np.array([correct for _, correct in ended]),
-        latency_s_M=np.array([finished.latency_s for finished, _ in ended]),
+        finisher_M=np.array([finished.outcome.finisher for finished in test]),
+        correct_M=np.array([result.correct for result in results if result.phase == "test"]),
+        latency_s_M=np.array([finished.latency_s for finished in test]),
         forwards_M=np.array([task.forwards for task in tasks]),
         calls_M=np.array([sum(len(step.calls) for step in task.steps) for task in tasks]),
-        splits_M=np.array([task.splits for task in tasks]),
-        errors=sum(finished.outcome.error is not None for finished, _ in ended),
-        makespan_s=last_s - began_s,
+        errors=sum(finished.outcome.error is not None for finished in test),
+        makespan_s=makespan_s,
         slots=sum(agent.slots for agent in plan.agents),
         busy_s=sum(step.duration_s for task in tasks for step in task.steps),
-        warmup_steps=warmup_steps,
-        quality_AT=quality_AT,
+        warmup_steps=sum(len(finished.outcome.task.steps) for finished in warmup),
         agents=len(plan.agents),
-        events=sim.events,
     )

@@ -27,7 +27,9 @@ def _read(path: Path) -> dict[str, dict[str, bool]]:
     verdicts: dict[str, dict[str, bool]] = {model: {} for model in models}
     for number, line in enumerate(lines[1:], start=2):
         if len(line) != len(models) + 2 or set(line[2:]) - {"0", "1", ""}:
-            raise DataSetError(f"{path}, line {number}: not one 1, 0 or nothing for each model; get the file again")
+            raise DataSetError(
+                f"{path}, line {number}: not one 1, 0 or nothing for each model; get the file again"
+            )
         for model, verdict in zip(models, line[2:], strict=True):
             if verdict:  # a few questions were never answered by some model
                 verdicts[model][f"mmlu_pro/{line[0]}"] = verdict == "1"

@@ -16,7 +16,9 @@ def best_accuracy(rates_AT: Floats, shares_T: Floats, heaviest_share: float) -> 
     """
     agents, types = rates_AT.shape
     if heaviest_share * agents < 1 - 1e-9:
-        raise ValueError(f"{agents} agents with at most {heaviest_share:.3f} of the tasks each cannot take all")
+        raise ValueError(
+            f"{agents} agents with at most {heaviest_share:.3f} of the tasks each cannot take all"
+        )
     load_AT = np.broadcast_to(shares_T, (agents, types))
     each_type = np.kron(np.ones(agents), np.eye(types))
     each_agent = np.kron(np.eye(agents), shares_T[np.newaxis, :])
