@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +101,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--runtime",
         choices=("ray", "local", "simulation"),
-        help="ray (default); local: one process; simulation: virtual time",,
+        help="ray (default); local: one process; simulation: virtual time",
     )
     parser.add_argument(
         "--quality-weight",
@@ -128,6 +128,17 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         dest="assignments",
         help="any setting by its dotted name, e.g. pool.settings.executor.kind=direct; may be repeated",
+    )
+    studies = parser.add_argument_group(
+        "studies", "a study runs many arms over many seeds; --seed is its first, --resume goes on with one"
+    )
+    studies.add_argument("--backend", choices=("replay", "simulated", "vllm"), help="default: see `list`")
+    studies.add_argument("--seeds", type=int, metavar="N", help="how many seeds (default: the study's)")
+    studies.add_argument("--jobs", type=int, metavar="N", help="processes (default: one a core)")
+    studies.add_argument(
+        "--half",
+        choices=("all", "tune", "report"),
+        help="which rows: those that settings are chosen on, or test tasks from all others (default: the study's)",
     )
     parser.set_defaults(command=_run)
 
@@ -172,6 +183,8 @@ def _run(options: argparse.Namespace, console: Console) -> int:
     if (options.resume is None) == (options.experiment is None):
         console.print("give an experiment (see `list`) or --resume RUN, and not both", style="red")
         return 2
+    if (study := _study(options)) is not None:
+        return study(console)
     if options.resume is not None:
         if given := _given(options):
             console.print(f"--resume goes on with the run's own settings; leave out {given}", style="red")
@@ -196,6 +209,40 @@ def _run(options: argparse.Namespace, console: Console) -> int:
     return 0
 
 
+def _study(options: argparse.Namespace) -> Callable[[Console], int] | None:
+    """What runs or resumes a study; None where the command is about a run."""
+    from experiments.deals.studies.catalogue import STUDIES
+    from experiments.deals.studies.command import run_study, study_settings
+    from experiments.deals.studies.study import StudyFolder, is_study
+
+    if options.resume is not None:
+        path = Path(options.resume) if Path(options.resume).is_dir() else options.runs_dir / options.resume
+        folder = StudyFolder(path) if is_study(path) else None
+    elif options.experiment in STUDIES:
+        settings = study_settings(
+            options.experiment,
+            backend=options.backend,
+            seeds=options.seeds,
+            first_seed=options.seed,
+            warmup=options.warmup,
+            test=options.test,
+            data_dir=options.data_dir,
+            half=options.half,
+            changes=options.assignments,
+        )
+        folder = StudyFolder.create(options.runs_dir, settings)
+    else:
+        folder = None
+    if folder is None:
+        return None
+
+    def run(console: Console) -> int:
+        run_study(folder, options.jobs, console)
+        return 0
+
+    return run
+
+
 def _python() -> str:
     """This interpreter as one would type it here."""
     here, python = Path.cwd(), Path(sys.executable)
@@ -214,10 +261,16 @@ def _given(options: argparse.Namespace) -> str:
 
 
 def _list(options: argparse.Namespace, console: Console) -> int:
+    from experiments.deals.studies.catalogue import STUDIES
+
     table = Table("experiment", "what it runs", "pool")
     for experiment in experiments().values():
         table.add_row(experiment.name, experiment.summary, experiment.pool.name)
     console.print(table)
+    studies = Table("study", "what it compares", "backends")
+    for study in STUDIES.values():
+        studies.add_row(study.name, study.summary, ", ".join(study.defaults))
+    console.print(studies)
     runs = sorted(path.parent.name for path in options.runs_dir.glob("*/tasks.jsonl"))
     console.print(
         "\n".join(["runs:", *runs]) if runs else f"no runs in {options.runs_dir} yet", highlight=False
@@ -226,10 +279,17 @@ def _list(options: argparse.Namespace, console: Console) -> int:
 
 
 def _report(options: argparse.Namespace, console: Console) -> int:
+    from experiments.deals.studies.catalogue import STUDIES
+    from experiments.deals.studies.command import show_study
+    from experiments.deals.studies.study import StudyFolder, is_study
     from experiments.launch import old_run
     from experiments.report import write_report
     from experiments.summary import summarise, summary_tables
 
+    path = Path(options.run) if Path(options.run).is_dir() else options.runs_dir / options.run
+    if is_study(path):
+        show_study(StudyFolder(path), STUDIES[StudyFolder(path).settings().study], console)
+        return 0
     folder = old_run(options.run, options.runs_dir)
     path = write_report(folder)
     for table in summary_tables(summarise(folder)):

@@ -17,6 +17,7 @@ from actors.cluster.plan import Plan
 from actors.errors import SettingsError
 from actors.task import TaskType
 from experiments.datasets.families.catalogue import FAMILIES
+from experiments.datasets.halves import halved
 from experiments.datasets.registry import load
 from experiments.datasets.rows import DataSet
 from experiments.doctor import check_origin
@@ -26,7 +27,7 @@ from experiments.pools import plan_of
 from experiments.progress import Progress
 from experiments.record import RunFolder
 from experiments.runner import Runner
-from experiments.settings import RunSettings
+from experiments.settings import DatasetSettings, RunSettings
 from experiments.simulated_run import run_simulated
 
 CLOSE_S = 10.0
@@ -36,7 +37,7 @@ CLOSE_S = 10.0
 def new_run(settings: RunSettings, runs_dir: Path) -> RunFolder:
     """A fresh run folder with its whole task stream. Raises SettingsError or DataSetError; leaves nothing then."""
     check_origin()
-    data_set = _load(settings)
+    data_set = load_data(settings.dataset, warmup=settings.warmup, test=settings.test, seed=settings.seed)
     stream = build_stream(data_set, settings)
     plan_of(settings, [task.row for task in stream], {})  # a pool that cannot be built leaves no folder
     machine = describe_machine() | {"dataset_label": data_set.label}
@@ -94,19 +95,20 @@ def _cluster(plan: Plan, settings: RunSettings) -> StartableCluster:
     return RayCluster(plan, settings.ray)
 
 
-def _load(settings: RunSettings) -> DataSet:
-    chosen = settings.dataset
+def load_data(chosen: DatasetSettings, *, warmup: int, test: int, seed: int) -> DataSet:
+    """The rows of a run. Raises DataSetError."""
     types = len(chosen.types) or len(FAMILIES)
-    generated = max(200, -(-settings.warmup // types) - (-settings.test // types))
-    return load(
+    generated = max(200, -(-warmup // types) - (-test // types))
+    data_set = load(
         chosen.name,
         data_dir=chosen.data_dir,
         download=chosen.download,
         agentnet_split=chosen.agentnet_split,
-        seed=settings.seed,
+        seed=seed,
         rows_per_type=generated,
         difficulty=chosen.difficulty,
     )
+    return halved(data_set, chosen.half)
 
 
 def _new_path(settings: RunSettings, runs_dir: Path) -> Path:

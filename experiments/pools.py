@@ -72,12 +72,13 @@ def _verdicts(model: str, rows: Sequence[Row], data_dir: Path | None) -> dict[st
     known = recorded_verdicts(data_dir)
     if model not in known:
         raise SettingsError(f"no recorded verdicts of model {model!r}; there are: {', '.join(sorted(known))}")
-    lacking = [row.task_id for row in rows if row.task_id not in known[model]]
+    question = {row.task_id: row.task_id.partition("#")[0] for row in rows}  # of a copy: its original's
+    lacking = [task_id for task_id in question.values() if task_id not in known[model]]
     if lacking:
         raise SettingsError(
             f"no recorded verdict of {model!r} on task {lacking[0]!r}; replay agents run on --dataset mmlu_pro"
         )
-    return {row.task_id: known[model][row.task_id] for row in rows}
+    return {task_id: known[model][original] for task_id, original in question.items()}
 
 
 def _check(plan: Plan) -> None:

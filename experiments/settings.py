@@ -12,6 +12,7 @@ from actors.cluster.simulation_settings import SimulationSettings
 from actors.cluster.topology import TopologySettings
 from actors.config import AgentSettings, Settings
 from actors.errors import SettingsError
+from experiments.datasets.halves import Half
 
 
 class BackendSettings(Settings):
@@ -71,6 +72,8 @@ class DatasetSettings(Settings):
     """Task types to use; empty: all."""
     agentnet_split: bool = False
     """Of bbh: draw from the rows that AgentNet used for training and test."""
+    half: Half = "all"
+    """tune: only the rows that settings may be chosen on; report: test tasks from all other rows."""
     difficulty: int = Field(default=2, ge=1, le=5)
     """Of families: size of the generated problems."""
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from actors.routing.scores import Floats, Ints
+
 _Z_95 = 1.959963984540054
 """97.5 % quantile of the standard normal distribution."""
 _DRAWS = 1_000_000
@@ -76,3 +78,41 @@ def paired_difference(
     means_R = np.concatenate([difference_N[picks_RN].mean(axis=1) for picks_RN in drawn])
     low, high = np.quantile(means_R, (0.025, 0.975))
     return Estimate(value=float(difference_N.mean()), low=float(low), high=float(high))
+
+
+def mean_interval(values_N: Sequence[float], *, resamples: int = 10_000, seed: int = 1) -> Estimate:
+    """Mean of N values (of seeds, say) with its 95 % bootstrap percentile interval. ValueError of nothing."""
+    return paired_difference([0.0] * len(values_N), values_N, resamples=resamples, seed=seed)
+
+
+def effect_size(a_N: Sequence[float], b_N: Sequence[float]) -> float | None:
+    """Cohen's d_z of N pairs: mean of b - a over its standard deviation (1988); None where all pairs differ alike.
+
+    0.2 is called small, 0.8 large. ValueError for unequal lengths.
+    """
+    if len(a_N) != len(b_N):
+        raise ValueError(f"{len(a_N)} and {len(b_N)} values are no pairs")
+    difference_N = np.asarray(b_N, dtype=np.float64) - np.asarray(a_N, dtype=np.float64)
+    spread = float(difference_N.std(ddof=1)) if len(difference_N) > 1 else 0.0
+    return float(difference_N.mean()) / spread if spread > 0 else None
+
+
+def frontier_gain(ours_KS2: Floats, theirs_S2: Floats, *, resamples: int = 2000, seed: int = 1) -> Estimate:
+    """How far one frontier lies above a point, at the point's own cost, with a 95 % interval over seeds.
+
+    `ours_KS2` holds K settings of an arm that trades cost against value (K points of a frontier) over S seeds,
+    `theirs_S2` the other arm over the same seeds; the last axis is (cost, value). The frontier is linear between
+    the mean points of neighbouring settings and level beyond its ends. Seeds are resampled whole.
+    """
+    rng = np.random.default_rng(seed)
+    seeds = theirs_S2.shape[0]
+
+    def gain(picks_S: Ints) -> float:
+        points_K2 = ours_KS2[:, picks_S].mean(axis=1)
+        order_K = points_K2[:, 0].argsort()
+        cost, value = theirs_S2[picks_S].mean(axis=0)
+        return float(np.interp(cost, points_K2[order_K, 0], points_K2[order_K, 1]) - value)
+
+    drawn_R = [gain(rng.integers(seeds, size=(seeds,))) for _ in range(resamples)]
+    low, high = np.quantile(drawn_R, (0.025, 0.975))
+    return Estimate(value=gain(np.arange(seeds)), low=float(low), high=float(high))

@@ -1,0 +1,81 @@
+"""The rows of every comparison: each an arm, which is a name and the settings that make it. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+PAPER_WEIGHTS = (0, 5, 10, 20, 40, 80)
+"""The paper names runs at V = 0, 20 and 80; the others fill the sweep."""
+DEFAULT_WEIGHT = 40
+"""V of our router, in mean step times; chosen on the tuning half (`deals-router --half tune`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """A row: the same pool, tasks and seeds under other settings."""
+
+    name: str
+    changes: tuple[str, ...] = ()
+    """Assignments as `--set` takes them."""
+    copies: int = 1
+    """How many agents answer each task, the plurality of whose answers counts."""
+    knows_rates: bool = False
+    """Whether agents start with the true success rates of each type in place of a warm-up."""
+
+
+def mechanism(**values: object) -> tuple[str, ...]:
+    """Assignments of routing settings."""
+    return tuple(f"pool.settings.mechanism.{key}={_text(value)}" for key, value in values.items())
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def deals(weight: float) -> Arm:
+    """The paper's rule."""
+    return Arm(name=f"DEALS V={weight:g}", changes=mechanism(policy="deals", quality_weight=weight))
+
+
+def router(
+    name: str = "",
+    *,
+    weight: float = DEFAULT_WEIGHT,
+    online: bool = True,
+    parts: Mapping[str, object] = MappingProxyType({}),
+) -> Arm:
+    """Our router; `parts` are routing settings that switch parts of it off, or others on."""
+    values: dict[str, object] = {
+        "policy": "drain_time",
+        "quality_weight": weight,
+        "margin": 0,
+        "route_on_arrival": True,
+        "pull": True,
+        "forwards_hold_slots": False,
+        "count_in_flight": True,
+        "queue_order": "oldest",
+    }
+    return Arm(
+        name=name or f"our router V={weight:g}" + ("" if online else ", frozen"),
+        changes=(*mechanism(**(values | dict(parts))), f"online={_text(online)}"),
+    )
+
+
+def single(agent: int, name: str) -> Arm:
+    """One agent alone: every task enters there and stays."""
+    return Arm(name=f"{name} alone", changes=(*mechanism(policy="keep"), f"ingress={agent}"))
+
+
+def baselines(agents: Sequence[str]) -> list[Arm]:
+    """Every row that is neither DEALS nor ours."""
+    placed = ("random", "round_robin", "join_shortest", "power_of_two")
+    return [
+        *(single(position, name) for position, name in enumerate(agents)),
+        *(Arm(name=policy.replace("_", " "), changes=mechanism(policy=policy)) for policy in placed),
+        Arm(name="best quality only", changes=mechanism(policy="best_quality")),
+        Arm(
+            name=f"majority vote of {len(agents)}",
+            changes=mechanism(policy="keep"),
+            copies=len(agents),
+        ),
+    ]

@@ -1,0 +1,93 @@
+"""How tasks arrive: at once, as a Poisson stream at several loads, and in the bursts of a production trace."""
+
+import csv
+import itertools
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from experiments.datasets.reading import missing, read_text
+from experiments.datasets.registry import default_cache_dir, default_data_dir
+from experiments.deals.studies.arms import Arm, deals, mechanism, router
+from experiments.deals.studies.cells import Cell
+from experiments.deals.studies.pools import pool
+from experiments.deals.studies.study import Done, Study, StudyReport, StudySettings, point_values
+from experiments.deals.studies.tables import arm_table
+
+POOL = {"replay": "recorded-x3", "simulated": "simulated-unlike-x3"}
+CAPACITY_PER_S = {"replay": 3 * 9 / (4.0 * 9**0.25), "simulated": 3 * 9 / (1.0 * 9**0.25)}
+"""Tasks a second that the pool serves with all slots busy."""
+LOADS = (0.5, 0.7, 0.85, 0.95)
+TRACE = Path("alibaba") / "lora_request_trace_v2026_GenAI.csv"
+BURST_LOAD = 0.7
+OTHERS = ("random", "join_shortest", "power_of_two", "best_quality")
+
+
+def trace_gaps(folder: Path) -> list[float]:
+    """Seconds between the requests of the trace, in order. Raises DataSetError."""
+    path = folder / TRACE
+    if not path.is_file():
+        raise missing(path, "the request trace")
+    lines = csv.DictReader(read_text(path).splitlines())
+    times_s = sorted(
+        datetime.strptime(line["gmt_create"], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
+        for line in lines
+    )
+    return [later - earlier for earlier, later in itertools.pairwise(times_s)]
+
+
+def _burst_file(settings: StudySettings, where: Path) -> Path:
+    """Arrival times with the trace's gaps, scaled to the study's mean load."""
+    folder = settings.data_dir or default_data_dir() or default_cache_dir()
+    gaps_s = trace_gaps(folder)[: settings.warmup + settings.test]
+    scale = len(gaps_s) / (BURST_LOAD * CAPACITY_PER_S[settings.backend]) / sum(gaps_s)
+    at_s, lines = 0.0, []
+    for gap_s in gaps_s:
+        at_s += gap_s * scale
+        lines.append(f"{at_s:.6f}")
+    where.parent.mkdir(parents=True, exist_ok=True)
+    where.write_text("\n".join(lines) + "\n")
+    return where
+
+
+def _cells(settings: StudySettings) -> list[Cell]:
+    raw, capacity = pool(POOL[settings.backend]), CAPACITY_PER_S[settings.backend]
+    points: dict[str, dict[str, object]] = {"all at once": {"kind": "all_at_once"}}
+    for load in LOADS:
+        points[f"Poisson, load {load:g}"] = {"kind": "poisson", "rate_per_s": load * capacity}
+    bursts = _burst_file(settings, default_cache_dir() / "bursts" / f"{settings.backend}-{settings.test}.txt")
+    points[f"bursts of a trace, load {BURST_LOAD:g}"] = {"kind": "trace", "trace": str(bursts)}
+    arms = [
+        *(Arm(name=name.replace("_", " "), changes=mechanism(policy=name)) for name in OTHERS),
+        deals(0), deals(20), deals(80), router(online=False), router(),
+        router("our router V=40, 20 s target", online=False, parts={"latency_target_s": 20}),
+    ]  # fmt: skip
+    return [
+        Cell(arm=arm, point=point, seed=seed, values=point_values(raw, settings, arrivals=arrivals))
+        for point, arrivals in points.items()
+        for arm in arms
+        for seed in settings.seed_range()
+    ]
+
+
+def _report(_: StudySettings, done: Sequence[Done]) -> StudyReport:
+    points = dict.fromkeys(each.point for each in done)
+    return StudyReport(
+        grids=[arm_table(point, done, "DEALS V=20", point) for point in points],
+        notes=[
+            "Load 1 is all slots busy all the time. The bursts have the gaps of a production trace of image-generation "
+            "requests (Alibaba cluster-trace-v2026-GenAI), scaled to the mean load. The paper has no such study.",
+        ],
+    )
+
+
+ARRIVALS = Study(
+    name="deals-arrivals",
+    summary="arrivals at once, Poisson at four loads, and in a production trace's bursts",
+    defaults={
+        "replay": {"seeds": 20, "warmup": 700, "test": 700},
+        "simulated": {"seeds": 20, "warmup": 480, "test": 960},
+    },
+    cells=_cells,
+    report=_report,
+)

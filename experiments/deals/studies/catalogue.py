@@ -1,0 +1,18 @@
+"""All studies by name."""
+
+from collections.abc import Mapping
+
+from experiments.deals.studies import accuracy, arrivals, router, topologies
+from experiments.deals.studies.study import Study
+
+STUDIES: Mapping[str, Study] = {
+    study.name: study
+    for study in (
+        accuracy.ACCURACY,
+        accuracy.VSWEEP,
+        accuracy.POOLS,
+        topologies.TOPOLOGIES,
+        arrivals.ARRIVALS,
+        router.ROUTER,
+    )
+}

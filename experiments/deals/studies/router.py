@@ -1,0 +1,164 @@
+"""Our router, part by part, against the paper's rule and the linear programme's bound."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from experiments.deals.studies.arms import DEFAULT_WEIGHT, Arm, deals, router
+from experiments.deals.studies.cells import Cell
+from experiments.deals.studies.pools import pool
+from experiments.deals.studies.study import Done, Study, StudyReport, StudySettings, grid, point_values
+from experiments.deals.studies.tables import numbers, percent, plain
+from experiments.grid import Grid
+from experiments.stats import frontier_gain, mean_interval
+
+RATE_PER_S = 3.0
+"""Poisson arrivals, about 0.77 of the pool's capacity."""
+WEIGHTS = (10, 20, 40, 80)
+TRUE, ESTIMATED = "true rates", "estimated rates"
+PARTS: dict[str, dict[str, object]] = {
+    "without pull": {"pull": False},
+    "without routing on arrival": {"route_on_arrival": False},
+    "without counting tasks in flight": {"count_in_flight": False},
+    "hand-overs hold slots": {"forwards_hold_slots": True},
+    "longest queue first": {"queue_order": "longest"},
+    "per-type backlog in place of drain time": {"policy": "deals"},
+    "margin grows with a view's age": {"margin_per_age_s": 1.0},
+}
+LEARNING: dict[str, dict[str, object]] = {
+    "upper bounds while learning": {"exploration": "upper_bound"},
+    "Thompson draws while learning": {"exploration": "thompson"},
+    "warm-up at V=20 by upper bounds": {"exploration": "upper_bound", "warmup_quality_weight": 20},
+    "warm-up at V=20 by Thompson draws": {"exploration": "thompson", "warmup_quality_weight": 20},
+}
+
+
+def arms() -> dict[str, list[Arm]]:
+    """Point -> arms."""
+    known = [
+        *(deals(weight) for weight in (*WEIGHTS, 160)),
+        *(router(weight=weight, online=False) for weight in WEIGHTS),
+        *(router(f"ours, {name}", online=False, parts=parts) for name, parts in PARTS.items()),
+    ]
+    learned = [
+        *(deals(weight) for weight in WEIGHTS),
+        *(_online(deals(weight)) for weight in (20, 40)),
+        *(router(weight=weight, online=False) for weight in WEIGHTS),
+        *(router(weight=weight) for weight in WEIGHTS),
+        *(router(f"ours, {name}", parts=parts) for name, parts in LEARNING.items()),
+        Arm(name="ours, discount 0.995", changes=(*router().changes, "pool.settings.quality.discount=0.995")),
+    ]  # fmt: skip
+    return {TRUE: [replace(arm, knows_rates=True) for arm in known], ESTIMATED: learned}
+
+
+def _online(arm: Arm) -> Arm:
+    return replace(arm, name=f"{arm.name}, online", changes=(*arm.changes, "online=true"))
+
+
+def _cells(settings: StudySettings) -> list[Cell]:
+    values = point_values(
+        pool("recorded-x3"), settings, arrivals={"kind": "poisson", "rate_per_s": RATE_PER_S}
+    )
+    return [
+        Cell(arm=arm, point=point, seed=seed, values=values)
+        for point, of_point in arms().items()
+        for arm in of_point
+        for seed in settings.seed_range()
+    ]
+
+
+def gap_to_bound(cells: Sequence[Done]) -> list[float]:
+    """Points below the linear programme at the run's own heaviest share, by seed."""
+    return [
+        100 * (bound - worth)
+        for bound, worth in zip(numbers(cells, "bound"), numbers(cells, "routed_accuracy"), strict=True)
+    ]
+
+
+def _table(point: str, done: Sequence[Done]) -> Grid:
+    rows = []
+    for (_, arm), cells in grid([each for each in done if each.point == point]).items():
+        rows.append(
+            (
+                arm,
+                percent(numbers(cells, "accuracy")),
+                percent(numbers(cells, "routed_accuracy")),
+                percent(numbers(cells, "heaviest_share")),
+                plain(gap_to_bound(cells), 2),
+                plain(numbers(cells, "throughput_per_min"), 0),
+                plain(numbers(cells, "latency_s")),
+                plain(numbers(cells, "latency_p95_s")),
+            )
+        )
+    return Grid(
+        title=point,
+        header=("arm", "accuracy %", "routed to %", "heaviest %", "below bound", "tasks/min", "latency s", "p95 s"),
+        rows=tuple(rows),
+        note="routed to: mean true rate of (agent, type); bound: the linear programme at the same heaviest share",
+    )  # fmt: skip
+
+
+def _points(cells: Sequence[Done], seeds: Sequence[int]) -> list[tuple[float, float]]:
+    by_seed = {cell.seed: cell for cell in cells}
+    return [(by_seed[s].number("heaviest_share"), 100 * by_seed[s].number("accuracy")) for s in seeds]
+
+
+def gains(done: Sequence[Done], online: bool) -> Grid:
+    """Accuracy of our frontier over V above each DEALS point, at that point's heaviest share, by the same seeds."""
+    rows_of = grid([each for each in done if each.point == ESTIMATED])
+    ours = [rows_of.get((ESTIMATED, router(weight=weight, online=online).name), []) for weight in WEIGHTS]
+    rows = []
+    for weight in WEIGHTS:
+        theirs = rows_of.get((ESTIMATED, deals(weight).name), [])
+        cells = [*ours, theirs]
+        seeds = sorted(set.intersection(*({cell.seed for cell in each} for each in cells)))
+        if not seeds:
+            continue
+        found = frontier_gain(
+            np.array([_points(each, seeds) for each in ours]), np.array(_points(theirs, seeds))
+        )
+        rate = mean_interval(numbers(theirs, "throughput_per_min"))
+        ours_rate = mean_interval([value for each in ours for value in numbers(each, "throughput_per_min")])
+        rows.append(
+            (
+                deals(weight).name,
+                percent(numbers(theirs, "heaviest_share")),
+                f"{found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]",
+                f"{rate.value:.0f}",
+                f"{ours_rate.value:.0f}",
+                f"{len(seeds)}",
+            )
+        )
+    which = "verdicts of the stream count" if online else "frozen after the warm-up, as the paper"
+    return Grid(
+        title=f"our router above DEALS at equal heaviest share ({which})",
+        header=("against", "heaviest share %", "points of accuracy", "its tasks/min", "ours", "paired seeds"),
+        rows=tuple(rows),
+    )
+
+
+def _report(settings: StudySettings, done: Sequence[Done]) -> StudyReport:
+    points = dict.fromkeys(each.point for each in done)
+    grids = [_table(point, done) for point in points]
+    if ESTIMATED in points:
+        grids += [gains(done, online=True), gains(done, online=False)]
+    return StudyReport(
+        grids=grids,
+        notes=[
+            f"Poisson arrivals of {RATE_PER_S:g}/s on three 7-8B models. With true rates agents know each type's rate "
+            "from the start; with estimated rates all arms pay the same warm-up.",
+            f"Our default V={DEFAULT_WEIGHT} and its parts were chosen with `--half tune`; `--half report` tests on "
+            f"rows outside of it. This is half {settings.half!r}.",
+        ],
+    )
+
+
+ROUTER = Study(
+    name="deals-router",
+    summary="our router, part by part, against the paper's rule and the linear programme's bound",
+    defaults={"replay": {"seeds": 200, "warmup": 700, "test": 2000}},
+    cells=_cells,
+    report=_report,
+    half="report",
+)
