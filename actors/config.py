@@ -62,8 +62,11 @@ class QualitySettings(Settings):
 class ExecutorSettings(Settings):
     """How an agent works on a task."""
 
-    kind: Literal["deliberate", "direct"] = "deliberate"
-    """deliberate: the paper's four calls; direct: one call."""
+    kind: Literal["deliberate", "direct", "agentnet"] = "deliberate"
+    """deliberate: the paper's four calls; direct: one call; agentnet: the model decides where the task goes (use
+    policy keep with it)."""
+    max_forwards: int = Field(default=3, ge=0)
+    """Of agentnet: after so many forwards the holder executes or splits."""
     max_tokens: int = Field(default=2048, ge=1)
     temperature: float = Field(default=0.0, ge=0)
     seed: int = 1

@@ -59,7 +59,7 @@ class ExecutionRecord:
     task_id: TaskId
     task_type: TaskType
     phase: str
-    kind: Literal["executed", "split", "failed"]
+    kind: Literal["executed", "split", "forwarded", "failed"]
     duration_s: float
     execution_s: float
     prompt_tokens: int

@@ -26,10 +26,11 @@ class CallRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRecord:
-    """One execution step of one agent: it completed the task or split a part off."""
+    """One execution step of one agent: it completed the task, split a part off, or (where models route) handed
+    the task on."""
 
     agent: AgentId
-    kind: Literal["executed", "split", "failed"]
+    kind: Literal["executed", "split", "forwarded", "failed"]
     part: str = ""
     """What was done here; empty where the whole task was."""
     result: str = ""

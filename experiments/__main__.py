@@ -168,6 +168,8 @@ def _settings(options: argparse.Namespace) -> RunSettings:
         if value is not None:
             group, _, name = key.rpartition(".")
             (values[group] if group else values)[name] = value
+    for assignment in experiment.changes:
+        override(values, assignment)
     if options.quality_weight is not None:
         override(values, f"pool.settings.mechanism.quality_weight={options.quality_weight}")
     for assignment in options.assignments:

@@ -117,9 +117,13 @@ def task_of(stream_task: StreamTask) -> Task:
     )
 
 
+NO_WORK = frozenset({"failed", "forwarded"})
+"""Steps that did nothing for the answer."""
+
+
 def workers(outcome: Outcome) -> tuple[AgentId, ...]:
     """Every agent that executed or split the task: whom its verdict is credited to (DEALS section 3.4)."""
-    return tuple(dict.fromkeys(step.agent for step in outcome.task.steps if step.kind != "failed"))
+    return tuple(dict.fromkeys(step.agent for step in outcome.task.steps if step.kind not in NO_WORK))
 
 
 def learned_from(results: Sequence[Result], types: Sequence[TaskType]) -> dict[AgentId, Learned]:

@@ -18,6 +18,8 @@ class Experiment:
     pool: Path
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Of `RunSettings`, without experiment and pool."""
+    changes: tuple[str, ...] = ()
+    """Assignments over the pool file, as `--set` takes them."""
 
 
 def experiments() -> dict[str, Experiment]:

@@ -258,9 +258,12 @@ class _Story:
         )
 
     def _execution(self, execution: ExecutionRecord) -> str:
-        what = {"executed": "completes a step", "split": "splits off a part", "failed": "fails"}[
-            execution.kind
-        ]
+        what = {
+            "executed": "completes a step",
+            "split": "splits off a part",
+            "forwarded": "hands the task on by its own choice",
+            "failed": "fails",
+        }[execution.kind]
         return (
             f"{self._name(execution.agent)} {what}: {_many(execution.calls, 'call')}, "
             f"{execution.prompt_tokens} + {execution.completion_tokens} tokens, {execution.duration_s:.3f} s "

@@ -47,7 +47,9 @@ class SimulatedOptions(BaseModel):
     """Share of tasks whose answer is right."""
     success_rate_by_type: Mapping[str, Rate] = Field(default_factory=dict)
     split_rate: Rate = 0.0
-    """Share of action selections that split."""
+    """Share of action selections, and of AgentNet's router calls, that split."""
+    forward_rate: Rate = 0.0
+    """Share of AgentNet's router calls that forward, to any of the agents that may have the task."""
     complete_rate: Rate = 1.0
     """Share of completion checks that say complete."""
     failure_rate: Rate = 0.0
@@ -113,11 +115,17 @@ class SimulatedModel:
 
     def _text(self, request: Request) -> str:
         sampling = request.sampling
-        constrained = bool(sampling.choices or sampling.json_schema) or request.purpose in {"action", "check"}
+        constrained = bool(sampling.choices or sampling.json_schema) or request.purpose in {
+            "action",
+            "router",
+            "check",
+        }
         if constrained and self._draw("form", request.request_id) < self._options.unparseable_rate:
             return _UNPARSEABLE
         if request.purpose == "action":
             return self._action(request)
+        if request.purpose == "router":
+            return self._route(request)
         if request.purpose == "check":
             complete = self._draw("check", request.request_id) < self._options.complete_rate
             return self._allowed("complete" if complete else "incomplete", request)
@@ -139,6 +147,21 @@ class SimulatedModel:
         if request.sampling.choices:
             return self._allowed(action, request)
         return json.dumps({"action": action, "part": part})
+
+    def _route(self, request: Request) -> str:
+        """A reply to AgentNet's router call, among what its schema allows."""
+        schema = request.sampling.json_schema or {}
+        receivers = schema.get("properties", {}).get("agent", {}).get("enum", [])
+        draw = self._draw("route", request.request_id)
+        action, part = "execute", ""
+        if receivers and draw < self._options.forward_rate:
+            action = "forward"
+        elif draw > 1 - self._options.split_rate:
+            action, part = "split", f"a part of {request.task_id or 'the task'}"
+        reply: dict[str, Any] = {"action": action, "part": part}
+        if receivers:
+            reply["agent"] = self._pick(receivers, "receiver", request.request_id)
+        return json.dumps(reply)
 
     def _answer(self, request: Request) -> str:
         key = request.task_id or request.request_id

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from actors.messages import Address, AgentView, Envelope
 from actors.metrics import Record
 from actors.routing.quality import Counts
-from actors.steps.moves import StepResult
+from actors.steps.moves import StepResult, Surroundings
 from actors.task import AgentId, Task, TaskId
 from retrieval.api import Trajectory
 
@@ -80,6 +80,8 @@ class Execute:
     """Run one step on the task that holds a slot."""
 
     task: Task
+    surroundings: Surroundings | None = None
+    """For step machines that route by themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ def earned(agent: AgentId, task: Task) -> list[Trajectory]:
     return [
         trajectory_of(task, position, step)
         for position, step in enumerate(task.steps)
-        if step.agent == agent and step.kind != "failed"
+        if step.agent == agent and step.kind not in {"failed", "forwarded"}
     ]
 
 
@@ -54,7 +54,7 @@ class Learning:
 
     def worked(self, task: Task, position: int) -> int:
         """Keeps the trajectory of the step just done until its verdict; returns how many were dropped."""
-        if self.frozen:
+        if self.frozen or task.steps[position].kind == "forwarded":
             return 0
         mine = self._pending.setdefault(task.task_id, [])
         mine.append(trajectory_of(task, position, task.steps[position]))

@@ -31,6 +31,7 @@ from actors.agent.notes import Arrival, arrival_record, decision_record, executi
 from actors.agent.outbox import Outbox
 from actors.agent.queues import TypedQueues
 from actors.agent.slots import Held, Slots
+from actors.agent.teller import Teller, colleagues
 from actors.config import AgentSettings
 from actors.mechanism import (
     Arrived,
@@ -63,6 +64,8 @@ from actors.messages import (
 )
 from actors.metrics import CountRecord, QueueRecord
 from actors.routing.view import NeighbourTable
+from actors.steps.machines import ROUTING_MACHINES
+from actors.steps.moves import Colleague, Surroundings
 from actors.task import AgentId, ProgressPart, Task, TaskId, TaskType
 
 GOSSIP = "gossip"
@@ -95,6 +98,7 @@ class AgentState:
         self.identity = identity
         self._settings = settings
         self._routing = settings.mechanism
+        self._tells_surroundings = settings.executor.kind in ROUTING_MACHINES
         self._tells_tries = self._routing.exploration != "none"
         self._mechanism = mechanism
         self._queues = TypedQueues(identity.types)
@@ -108,9 +112,7 @@ class AgentState:
         self._seen = SeenMessages()
         self._outbox = Outbox(identity.agent, identity.epoch, identity.intake)
         self._version = 0
-        self._told: tuple[object, ...] = ()
-        self._told_at_s = -np.inf
-        self._gossip_timer = False
+        self._teller = Teller(settings.gossip_interval_s)
         self._cancelled = RecentTasks(CANCELLED_LIMIT)
         self._service_s = 0.0
 
@@ -163,7 +165,7 @@ class AgentState:
             case Undelivered():
                 return self._undelivered(event, now_s)
             case Woken(key=key) if key == GOSSIP:
-                self._gossip_timer = False
+                self._teller.woken()
                 return []
             case Woken(key=key):
                 return self._consult(TimerFired(key=key.removeprefix(MECHANISM)), now_s, rng)
@@ -193,7 +195,7 @@ class AgentState:
             case SetPhase():
                 self._phase = body
                 self.learning.freeze(frozen=body.frozen)
-                self._told = ()  # neighbours hear of the new phase's estimates at once
+                self._teller.forget()  # neighbours hear of the new phase's estimates at once
                 return []
             case Cancel(task_id=task_id):
                 return self._cancel(task_id, now_s)
@@ -264,9 +266,13 @@ class AgentState:
         return [self._arrived(task, "returned", agent_address(event.to))]
 
     def _executed(self, event: Executed, now_s: float, rng: np.random.Generator) -> list[Command]:
+        held = self._slots.get(event.task_id)
+        if held is None or held.doing != "executing":
+            return [self._count("end of a step that is not under way")]
         task, record = self._slots.release(event.task_id, now_s), event.result.record
         task = replace(task, steps=(*task.steps, record))
-        self._worked_for(record.duration_s)
+        if record.kind != "forwarded":
+            self._worked_for(record.duration_s)
         commands: list[Command] = [
             Note(record=execution_record(self.identity.agent, self._phase.phase, task))
         ]
@@ -275,6 +281,8 @@ class AgentState:
             return [*commands, self._outbox.report(task, error=error)]
         if dropped := self.learning.worked(task, len(task.steps) - 1):
             commands += [self._count("pending trajectory dropped")] * dropped
+        if event.result.forward_to is not None:
+            return [*commands, self._hand_over(task, event.result.forward_to, now_s, in_slot=True)]
         if event.result.answer is not None:
             commands.append(self._outbox.report(task, answer=event.result.answer))
             if self._routing.latency_target_s is not None:
@@ -361,7 +369,7 @@ class AgentState:
         note = self._decision_note(task, answer)
         if isinstance(answer, Keep):
             self._slots.hold(Held(task=task, since_s=now_s, doing="executing"))
-            return [note, Execute(task=task)]
+            return [note, Execute(task=task, surroundings=self._surroundings(task))]
         in_slot = held is not None and held.in_slot and self._routing.forwards_hold_slots
         return [note, self._hand_over(task, answer.to, now_s, in_slot=in_slot)]
 
@@ -372,6 +380,16 @@ class AgentState:
         self._neighbours.sent(to, self._queues.index[task.task_type])
         return self._outbox.send(agent_address(to), Forward(task=handed, view=self._told_view()), handed)
 
+    def _surroundings(self, task: Task) -> Surroundings | None:
+        """For steps that route by themselves."""
+        if not self._tells_surroundings:
+            return None
+        load, c = len(self._queues) + len(self._slots), self._queues.index[task.task_type]
+        quality = float(self.learning.estimates.quality_T[c])
+        own = Colleague(agent=self.identity.agent, quality=quality, load=load, slots=self._slots.capacity)
+        closed = self._unreachable if task.previous is None else self._unreachable | {task.previous}
+        return Surroundings(own=own, neighbours=colleagues(self._neighbours, c, closed))
+
     # Views
 
     def _heard(self, agent: AgentId, view: AgentView | None, now_s: float) -> None:
@@ -381,16 +399,12 @@ class AgentState:
 
     def _gossip(self, now_s: float) -> list[Command]:
         """Tells the in-neighbours of a change, at most once an interval."""
-        view = (self._queues.waiting(), len(self._slots), self.learning.estimates.changes)
-        if view == self._told:
+        news = (self._queues.waiting(), len(self._slots), self.learning.estimates.changes)
+        wait_s = self._teller.wait_s(news, now_s)
+        if wait_s is None:
             return []
-        due_s = self._told_at_s + self._settings.gossip_interval_s
-        if now_s < due_s:
-            if self._gossip_timer:
-                return []
-            self._gossip_timer = True
-            return [Wake(key=GOSSIP, after_s=due_s - now_s)]
-        self._told, self._told_at_s = view, now_s
+        if wait_s > 0:
+            return [Wake(key=GOSSIP, after_s=wait_s)]
         fresh = self.view()
         note = QueueRecord(
             agent=self.identity.agent,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from actors.config import ExecutorSettings
 from actors.steps.machines import STEP_MACHINES
-from actors.steps.moves import Generate, Move, Recall, Recollection, Reply, Step, StepResult
+from actors.steps.moves import Generate, Move, Recall, Recollection, Reply, Step, StepResult, Surroundings
 from actors.task import AgentId, StepRecord, Task, TaskId
 from serving.api import Completion, Request, Usage, VirtualModel
 from serving.errors import RetryableServingError, ServingError
@@ -42,10 +42,12 @@ class StepRunner:
         self._tokens = 0
         self._in_flight = 0
 
-    def begin(self, task: Task, now_s: float) -> tuple[float, int] | StepResult:
+    def begin(
+        self, task: Task, surroundings: Surroundings | None, now_s: float
+    ) -> tuple[float, int] | StepResult:
         """Starts a step: (seconds until its first call ends, token), or its result."""
         self._tokens += 1
-        step = self._machine(task, self._agent, self._executor)
+        step = self._machine(task, self._agent, self._executor, surroundings)
         running = _Running(task=task, step=step, token=self._tokens, began_s=now_s)
         self._running[task.task_id] = running
         return self._advance(running, None, now_s)

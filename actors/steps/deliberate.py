@@ -14,16 +14,26 @@ from dataclasses import replace
 from actors.config import ExecutorSettings
 from actors.steps import prompts
 from actors.steps.log import StepLog
-from actors.steps.moves import Move, Reply, Step, StepResult
+from actors.steps.moves import Move, Reply, Step, StepResult, Surroundings
 from actors.task import AgentId, Task
 from retrieval.api import Recalled
 
 
-def deliberate(task: Task, agent: AgentId, settings: ExecutorSettings) -> Step:
+def deliberate(
+    task: Task,
+    agent: AgentId,
+    settings: ExecutorSettings,
+    surroundings: Surroundings | None = None,  # noqa: ARG001 - it never routes
+) -> Step:
     log = StepLog(settings)
     part = ""
     if task.splits < settings.max_splits:
         part = yield from _select_part(task, log)
+    return (yield from carry_out(task, agent, part, log))
+
+
+def carry_out(task: Task, agent: AgentId, part: str, log: StepLog) -> Generator[Move, Reply, StepResult]:
+    """What follows the choice of the action: the whole task, or the part that is split off."""
     shown = yield from log.recall(prompts.recall_key(task, part))
     plan = yield from log.generate("thought", prompts.thought(task, part, shown))
     shown = yield from log.recall(plan)

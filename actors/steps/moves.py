@@ -39,15 +39,37 @@ class Generate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Colleague:
+    """An agent as a step that routes by itself sees it."""
+
+    agent: AgentId
+    quality: float
+    """Success estimate for the task's type."""
+    load: int
+    """Tasks waiting or in service."""
+    slots: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """Where a step runs: the agent itself, and the neighbours that its task may go to."""
+
+    own: Colleague
+    neighbours: tuple[Colleague, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """How a step ended. With `answer` the task is complete; without, `record` is a split and the rest of the
-    task goes back to the local queue."""
+    """How a step ended. With `answer` the task is complete; with `forward_to` it goes to that neighbour; without
+    either, `record` is a split and the rest of the task goes back to the local queue."""
 
     record: StepRecord
     answer: str | None = None
+    forward_to: AgentId | None = None
 
 
 Move = Recall | Generate
 Reply = Recollection | Completion
 Step = Generator[Move, Reply, StepResult]
-StepMachine = Callable[[Task, AgentId, ExecutorSettings], Step]
+StepMachine = Callable[[Task, AgentId, ExecutorSettings, Surroundings | None], Step]
+"""Surroundings are given to the machines that ask for them (`ROUTING_MACHINES`)."""

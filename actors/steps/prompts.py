@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from actors.task import ProgressPart, StepRecord, Task
+from actors.steps.moves import Surroundings
+from actors.task import AgentId, ProgressPart, StepRecord, Task
 from retrieval.api import Recalled
 from serving.api import Demonstration, Prompt
 
@@ -33,6 +34,48 @@ _CHECK = (
     "Is the whole problem now answered? Reply complete or incomplete."
 )
 _DIRECT = "Solve the problem. {answer_format}"
+
+
+_ROUTER = (
+    "You are agent {own}. Decide how to go on with this problem.\n{team}\n"
+    "Success is the share of earlier problems of this kind that an agent solved; load is how many tasks it holds "
+    "for how many slots.\n"
+    "execute: solve all that is left yourself. split: do one part that can be done on its own and leave the rest; "
+    "name that part in one sentence. forward: hand the whole problem to the agent that fits it better.\n"
+    "Reply with JSON, for example {example}. Possible actions: {actions}."
+)
+
+
+def router_schema(actions: Sequence[str], receivers: Sequence[AgentId]) -> dict[str, object]:
+    """What a routing reply may look like."""
+    properties: dict[str, object] = {
+        "action": {"enum": list(actions)},
+        "part": {"type": "string", "maxLength": 200},
+    }
+    if receivers:
+        properties["agent"] = {"enum": list(receivers)}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def router(
+    task: Task, surroundings: Surroundings, actions: Sequence[str], shown: Sequence[Recalled]
+) -> Prompt:
+    """AgentNet's router: own and neighbours' abilities, loads and similar solved problems."""
+    team = "\n".join(
+        f"- agent {each.agent}{' (you)' if each.agent == surroundings.own.agent else ''}: "
+        f"success {each.quality:.2f}, load {each.load} of {each.slots}"
+        for each in (surroundings.own, *surroundings.neighbours)
+    )
+    example = '{"action": "execute", "part": ""' + (
+        f', "agent": {surroundings.neighbours[0].agent}}}' if "forward" in actions else "}"
+    )
+    tail = _ROUTER.format(own=surroundings.own.agent, team=team, example=example, actions=", ".join(actions))
+    return _prompt(task, tail, shown)
 
 
 def head(task: Task) -> str:

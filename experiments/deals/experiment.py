@@ -6,11 +6,29 @@ from experiments.registry import Experiment
 
 POOLS = Path(__file__).parent / "pools"
 
+AGENTNET = (
+    "ingress=best_ability",
+    "pool.settings.executor.kind=agentnet",
+    "pool.settings.mechanism.policy=keep",
+)
 EXPERIMENTS = (
     Experiment(
         name="deals",
         summary="warm-up, freeze, test: one pool, one data set, backpressure with quality",
         pool=POOLS / "smollm2-x3.yaml",
+    ),
+    Experiment(
+        name="agentnet",
+        summary="AgentNet as published, on the same agents: the model routes, one task after the other",
+        pool=POOLS / "smollm2-x3.yaml",
+        defaults={"arrivals": {"kind": "closed", "under_way": 1}},
+        changes=AGENTNET,
+    ),
+    Experiment(
+        name="agentnet-concurrent",
+        summary="the same with all tasks at once on the same slots",
+        pool=POOLS / "smollm2-x3.yaml",
+        changes=AGENTNET,
     ),
     Experiment(
         name="demo",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from actors.config import ExecutorSettings
+from actors.steps.agentnet import agentnet
 from actors.steps.deliberate import deliberate
 from actors.steps.direct import direct
 from actors.steps.log import LOCAL_EXECUTION
@@ -72,7 +73,7 @@ def run(
     recall: Callable[[str], Recollection] = lambda key: Recollection(),
 ) -> Trace:
     trace = Trace()
-    step = machine(task, agent(0), settings if settings is not None else ExecutorSettings())
+    step = machine(task, agent(0), settings if settings is not None else ExecutorSettings(), None)
     try:
         move = next(step)
         while True:
@@ -286,4 +287,4 @@ def test_direct_takes_one_call_and_one_retrieval() -> None:
 
 
 def test_the_machines_are_registered() -> None:
-    assert dict(STEP_MACHINES) == {"deliberate": deliberate, "direct": direct}
+    assert dict(STEP_MACHINES) == {"deliberate": deliberate, "direct": direct, "agentnet": agentnet}

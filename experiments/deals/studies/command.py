@@ -32,7 +32,7 @@ def study_settings(
 ) -> StudySettings:
     """The study's own defaults under what was given. Raises SettingsError for a backend it does not run on."""
     study = STUDIES[name]
-    chosen: StudyBackend = backend or next(iter(study.defaults))
+    chosen = backend if backend is not None else next(iter(study.defaults))
     if chosen not in study.defaults:
         raise SettingsError(f"study {name} runs on {' or '.join(study.defaults)}, not on {chosen}")
     values = dict(study.defaults[chosen])
