@@ -17,6 +17,8 @@ class BackpressureSettings(Settings):
     kind: Literal["backpressure"] = "backpressure"
     policy: str = "deals"
     """How a neighbour is scored and chosen; see `actors.routing.policies`."""
+    warmup_policy: str = ""
+    """The same, of the warm-up; empty: as `policy`."""
     quality_weight: float = Field(default=20.0, ge=0)
     """V of the test phase: backlog units one would pay for certainty of success. 0: backlog only."""
     warmup_quality_weight: float = Field(default=0.0, ge=0)
@@ -55,6 +57,9 @@ class QualitySettings(Settings):
 
     prior_successes: float = Field(default=1.0, gt=0)
     prior_failures: float = Field(default=1.0, gt=0)
+    pooling: Literal["none", "own_types"] = "none"
+    """own_types: an agent's estimates lean towards its mean over all types, the more the less its types seem to
+    differ (empirical Bayes); for many types with few verdicts each."""
     discount: float = Field(default=1.0, gt=0, le=1)
     """What each new verdict leaves of the weight of earlier ones; below 1 for agents that change."""
 
@@ -104,5 +109,7 @@ class AgentSettings(Settings):
     memory: MemorySettings = MemorySettings()
     gossip_interval_s: float = Field(default=0.05, ge=0)
     """A view goes to the in-neighbours on change, at most this often."""
+    notes: bool = True
+    """Whether agents note measurements; off only where nobody reads them."""
     recorded_candidates: int = Field(default=16, ge=0)
     """Neighbours a decision record keeps, best score first."""

@@ -51,6 +51,8 @@ class LocalView:
     """V of the current phase."""
     learning: bool
     """Whether verdicts count in the current phase."""
+    warmup: bool
+    """Whether the current phase is there to learn from."""
     queued: "WaitingTasks"
     unreachable: frozenset[AgentId]
     """Neighbours for which a hand-over has failed and who were not heard of since."""

@@ -99,6 +99,8 @@ class SetPhase:
     """V of this phase."""
     frozen: bool
     """Whether success estimates and memories stand still."""
+    warmup: bool = False
+    """Whether tasks are there to be learned from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -70,8 +70,14 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(command=command)
     perf = commands.add_parser("perf", help="benchmarks: one JSON line for each figure, and a table")
     perf.add_argument(
-        "suite", choices=("core", "runtime"), help="core: the pure decision core; runtime: local and Ray"
+        "suite",
+        choices=("core", "runtime", "simulation", "calls"),
+        help="core: the pure decision core; runtime: local and Ray; simulation: virtual time at full size; "
+        "calls: how long a pool's first model takes, alone and side by side",
     )
+    perf.add_argument("--pool", type=Path, help="of calls: pool file (default: smollm2-x3)")
+    perf.add_argument("--agents", type=int, default=10_000, help="of simulation (default: 10000)")
+    perf.add_argument("--tasks", type=int, default=1_000_000, help="of simulation (default: 1000000)")
     perf.set_defaults(command=_perf)
     commands.add_parser("doctor", help="checks this machine and says how to mend it").set_defaults(
         command=_doctor
@@ -327,11 +333,23 @@ def _replay(options: argparse.Namespace, console: Console) -> int:
 
 
 def _perf(options: argparse.Namespace, console: Console) -> int:
-    if options.suite == "core":
-        from experiments.perf.core import main as suite
-    else:
-        from experiments.perf.runtime import main as suite
-    return suite(console)
+    match options.suite:
+        case "core":
+            from experiments.perf import core
+
+            return core.main(console)
+        case "runtime":
+            from experiments.perf import runtime
+
+            return runtime.main(console)
+        case "simulation":
+            from experiments.perf import simulation
+
+            return simulation.main(console, agents=options.agents, tasks=options.tasks)
+        case _:
+            from experiments.perf import calls
+
+            return calls.main(console, options.pool or find("deals").pool)
 
 
 def _doctor(_: argparse.Namespace, console: Console) -> int:

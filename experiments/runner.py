@@ -68,7 +68,12 @@ class Runner:
             if not left:
                 continue
             await self._cluster.broadcast(
-                SetPhase(phase=phase, quality_weight=weights[phase], frozen=self._frozen(phase))
+                SetPhase(
+                    phase=phase,
+                    quality_weight=weights[phase],
+                    frozen=self._frozen(phase),
+                    warmup=phase == "warmup",
+                )
             )
             self._folder.mark(phase, "begin")
             await self._run_phase(phase, left)

@@ -101,7 +101,9 @@ def simulate(
         tasks = [task for task in stream if task.phase == phase]
         if tasks:
             frozen = phase == "test" and not settings.online
-            simulation.broadcast(SetPhase(phase=phase, quality_weight=weight, frozen=frozen))
+            simulation.broadcast(
+                SetPhase(phase=phase, quality_weight=weight, frozen=frozen, warmup=phase == "warmup")
+            )
             began(phase, simulation.now_s)
             for result in _phase(simulation, tasks, settings, admission, frozen=frozen):
                 ended(result)

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,12 +13,12 @@ from actors.task import Task, TaskId, TaskType
 QueueOrder = Literal["longest", "longest_then_oldest", "oldest"]
 
 
-def aged(task: Task, by_s: float) -> Task:
-    """The task, `by_s` seconds later."""
+def aged(task: Task, by_s: float, **changes: Any) -> Task:
+    """The task, `by_s` seconds later, with changes."""
     if by_s <= 0:
-        return task
+        return replace(task, **changes) if changes else task
     remaining_s = None if task.remaining_s is None else task.remaining_s - by_s
-    return replace(task, age_s=task.age_s + by_s, remaining_s=remaining_s)
+    return replace(task, age_s=task.age_s + by_s, remaining_s=remaining_s, **changes)
 
 
 class TypedQueues:

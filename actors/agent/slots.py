@@ -28,18 +28,15 @@ class Slots:
             raise ValueError(f"an agent needs at least one slot, not {capacity}")
         self.capacity = capacity
         self._held: dict[TaskId, Held] = {}
-        self._leaving = 0
+        self.free = capacity
+        """Slots without a task."""
 
     def __len__(self) -> int:
         """Occupied slots."""
-        return len(self._held) - self._leaving
+        return self.capacity - self.free
 
     def __contains__(self, task_id: TaskId) -> bool:
         return task_id in self._held
-
-    @property
-    def free(self) -> int:
-        return self.capacity - len(self)
 
     def get(self, task_id: TaskId) -> Held | None:
         return self._held.get(task_id)
@@ -49,13 +46,17 @@ class Slots:
         assert held.task.task_id not in self._held, "the task holds a slot already"
         assert self.free > 0 or not held.in_slot, "no free slot"
         self._held[held.task.task_id] = held
-        self._leaving += not held.in_slot
+        self.free -= held.in_slot
 
     def release(self, task_id: TaskId, now_s: float) -> Task:
         """Frees the slot; returns its task, aged by the time in it."""
-        held = self._held.pop(task_id)
-        self._leaving -= not held.in_slot
+        held = self._held[task_id]
+        self.discard(task_id)
         return aged(held.task, now_s - held.since_s)
+
+    def discard(self, task_id: TaskId) -> None:
+        """Frees the slot of a task that somebody else has by now."""
+        self.free += self._held.pop(task_id).in_slot
 
     def tasks(self) -> list[Task]:
         return [held.task for held in self._held.values()]

@@ -17,7 +17,6 @@ from actors.agent.events import (
     Event,
     Execute,
     Executed,
-    Note,
     Received,
     Remember,
     Restore,
@@ -27,9 +26,9 @@ from actors.agent.events import (
     Woken,
 )
 from actors.agent.learning import Learning
-from actors.agent.notes import Arrival, arrival_record, decision_record, execution_record
+from actors.agent.notes import Notebook
 from actors.agent.outbox import Outbox
-from actors.agent.queues import TypedQueues
+from actors.agent.queues import TypedQueues, aged
 from actors.agent.slots import Held, Slots
 from actors.agent.teller import Teller, colleagues
 from actors.config import AgentSettings
@@ -62,7 +61,6 @@ from actors.messages import (
     agent_address,
     agent_of,
 )
-from actors.metrics import CountRecord, QueueRecord
 from actors.routing.view import NeighbourTable
 from actors.steps.machines import ROUTING_MACHINES
 from actors.steps.moves import Colleague, Surroundings
@@ -99,7 +97,10 @@ class AgentState:
         self._settings = settings
         self._routing = settings.mechanism
         self._tells_surroundings = settings.executor.kind in ROUTING_MACHINES
-        self._tells_tries = self._routing.exploration != "none"
+        self._tells_tries = self._routing.exploration != "none" or "least_tried" in {
+            self._routing.policy,
+            self._routing.warmup_policy,
+        }
         self._mechanism = mechanism
         self._queues = TypedQueues(identity.types)
         self._slots = Slots(identity.slots)
@@ -110,6 +111,7 @@ class AgentState:
         self._unreachable: frozenset[AgentId] = frozenset()
         self._phase = SetPhase(phase="start", quality_weight=0.0, frozen=False)
         self._seen = SeenMessages()
+        self._notes = Notebook(identity.agent, wanted=settings.notes)
         self._outbox = Outbox(identity.agent, identity.epoch, identity.intake)
         self._version = 0
         self._teller = Teller(settings.gossip_interval_s)
@@ -159,7 +161,7 @@ class AgentState:
             case Executed():
                 return self._executed(event, now_s, rng)
             case Delivered(to=to, view=view):
-                self._end_hand_over(event, now_s)
+                self._end_hand_over(event)
                 self._heard(to, view, now_s)
                 return []
             case Undelivered():
@@ -179,7 +181,7 @@ class AgentState:
             self._heard(body.view.agent, body.view, now_s)
             return []
         if not self._seen.first_time(envelope):
-            return [self._count("duplicate message")]
+            return self._notes.count("duplicate message")
         match body:
             case Submit(task=task):
                 return self._enqueue(task, "submitted", envelope.sender, now_s, rng)
@@ -189,11 +191,12 @@ class AgentState:
             case Credit(task_id=task_id, task_type=task_type, success=success):
                 index = self._queues.index.get(task_type)
                 if index is None:
-                    return [self._count("credit for an unknown task type")]
+                    return self._notes.count("credit for an unknown task type")
                 confirmed = self.learning.credit(task_id, index, success=success)
                 return [Remember(trajectory=trajectory) for trajectory in confirmed]
             case SetPhase():
                 self._phase = body
+                self._notes.phase = body.phase
                 self.learning.freeze(frozen=body.frozen)
                 self._teller.forget()  # neighbours hear of the new phase's estimates at once
                 return []
@@ -204,7 +207,7 @@ class AgentState:
                 self._heard(sender, envelope.view, now_s)
                 return self._consult(PeerSaid(sender=sender, body=body), now_s, rng)
             case _:
-                return [self._count(f"unexpected message {type(body).__name__}")]
+                return self._notes.count(f"unexpected message {type(body).__name__}")
 
     def _enqueue(
         self,
@@ -224,63 +227,64 @@ class AgentState:
         held = self._slots.get(task.task_id)
         if held is not None and held.doing == "handing over":
             # It came round before the answer to its hand-over: its being here is the answer.
-            self._release(held, now_s)
+            self._handed_over(held)
         elif held is not None or task.task_id in self._queues:
             # A sender that heard no answer has sent it by another way as well.
-            return [self._count("task already here")]
+            return self._notes.count("task already here")
         if task.task_id in self._cancelled:
             return [self._outbox.give_up(task)]
-        arrived = self._arrived(task, how, sender)
+        arrived = self._notes.arrived(task, how, sender)
         if self._routing.route_on_arrival:
             self._slots.hold(Held(task=task, since_s=now_s, doing="routing", in_slot=False))
             commands = self._consult(Arrived(task=task), now_s, rng)
             held = self._slots.get(task.task_id)
             if held is None or held.doing != "routing":
-                return [arrived, *commands]
+                return [*arrived, *commands]
             self._slots.release(task.task_id, now_s)
         self._queues.push(task, now_s)
-        return [arrived]
+        return [*arrived]
 
-    def _release(self, held: Held, now_s: float) -> Task:
-        """Ends a hand-over or a step: frees what the task held."""
-        if held.to is not None:
-            self._neighbours.landed(held.to, self._queues.index[held.task.task_type])
-        return self._slots.release(held.task.task_id, now_s)
+    def _handed_over(self, held: Held) -> None:
+        """Ends a hand-over: frees its slot, if it held one."""
+        assert held.to is not None
+        self._neighbours.landed(held.to, self._queues.index[held.task.task_type])
+        self._slots.discard(held.task.task_id)
 
-    def _end_hand_over(self, event: Delivered | Undelivered, now_s: float) -> Task | None:
-        """Frees the slot of a task that was handed over; None if the task's return has already done so."""
+    def _end_hand_over(self, event: Delivered | Undelivered) -> Held | None:
+        """What was handed over; None if the task's return has already ended it."""
         held = self._slots.get(event.task_id)
         if held is None or held.doing != "handing over" or held.task.forwards + 1 != event.forwards:
             return None
-        return self._release(held, now_s)
+        self._handed_over(held)
+        return held
 
     def _undelivered(self, event: Undelivered, now_s: float) -> list[Command]:
         """The task is back, and its receiver avoided until it is heard of."""
         self._unreachable |= {event.to}
-        task = self._end_hand_over(event, now_s)
-        if task is None:
+        held = self._end_hand_over(event)
+        if held is None:
             return []
+        task = aged(held.task, now_s - held.since_s)
         if event.task_id in self._cancelled:
             return [self._outbox.give_up(task)]
         self._queues.push_front(task, now_s)
-        return [self._arrived(task, "returned", agent_address(event.to))]
+        return [*self._notes.arrived(task, "returned", agent_address(event.to))]
 
     def _executed(self, event: Executed, now_s: float, rng: np.random.Generator) -> list[Command]:
         held = self._slots.get(event.task_id)
         if held is None or held.doing != "executing":
-            return [self._count("end of a step that is not under way")]
-        task, record = self._slots.release(event.task_id, now_s), event.result.record
-        task = replace(task, steps=(*task.steps, record))
+            return self._notes.count("end of a step that is not under way")
+        record = event.result.record
+        self._slots.discard(event.task_id)
+        task = aged(held.task, now_s - held.since_s, steps=(*held.task.steps, record))
         if record.kind != "forwarded":
             self._worked_for(record.duration_s)
-        commands: list[Command] = [
-            Note(record=execution_record(self.identity.agent, self._phase.phase, task))
-        ]
+        commands: list[Command] = [*self._notes.executed(task)]
         if record.kind == "failed":
             error = "cancelled" if event.task_id in self._cancelled else record.result
             return [*commands, self._outbox.report(task, error=error)]
         if dropped := self.learning.worked(task, len(task.steps) - 1):
-            commands += [self._count("pending trajectory dropped")] * dropped
+            commands += self._notes.count("pending trajectory dropped") * dropped
         if event.result.forward_to is not None:
             return [*commands, self._hand_over(task, event.result.forward_to, now_s, in_slot=True)]
         if event.result.answer is not None:
@@ -303,7 +307,7 @@ class AgentState:
         part = ProgressPart(agent=done.agent, part=done.part, result=done.result)
         task = replace(task, progress=(*task.progress, part), hops=0, previous=None)
         self._queues.push(task, now_s)
-        return [self._arrived(task, "split", agent_address(self.identity.agent))]
+        return [*self._notes.arrived(task, "split", agent_address(self.identity.agent))]
 
     def _cancel(self, task_id: TaskId, now_s: float) -> list[Command]:
         self._cancelled.add(task_id)  # also where it is not: it may be on its way here
@@ -343,6 +347,7 @@ class AgentState:
             neighbours=self._neighbours,
             quality_weight=self._phase.quality_weight,
             learning=not self.learning.frozen,
+            warmup=self._phase.warmup,
             queued=self._queues,
             unreachable=self._unreachable,
         )
@@ -365,13 +370,15 @@ class AgentState:
         elif isinstance(answer, ForwardTo) and (waiting := self._queues.remove(answer.task_id, now_s)):
             task = waiting
         else:
-            return [self._count("decision on a task that is not being routed")]
-        note = self._decision_note(task, answer)
+            return self._notes.count("decision on a task that is not being routed")
+        c = self._queues.index[task.task_type]
+        waiting, quality = self._queues.waiting_T[c] + 1, self.learning.estimates.quality_T[c]
+        note = self._notes.decided(task, answer, waiting=waiting, quality=quality)
         if isinstance(answer, Keep):
             self._slots.hold(Held(task=task, since_s=now_s, doing="executing"))
-            return [note, Execute(task=task, surroundings=self._surroundings(task))]
+            return [*note, Execute(task=task, surroundings=self._surroundings(task))]
         in_slot = held is not None and held.in_slot and self._routing.forwards_hold_slots
-        return [note, self._hand_over(task, answer.to, now_s, in_slot=in_slot)]
+        return [*note, self._hand_over(task, answer.to, now_s, in_slot=in_slot)]
 
     def _hand_over(self, task: Task, to: AgentId, now_s: float, *, in_slot: bool) -> Send:
         """The task as it was stays here until the receiver has it."""
@@ -399,6 +406,8 @@ class AgentState:
 
     def _gossip(self, now_s: float) -> list[Command]:
         """Tells the in-neighbours of a change, at most once an interval."""
+        if self._teller.waits(now_s):
+            return []
         news = (self._queues.waiting(), len(self._slots), self.learning.estimates.changes)
         wait_s = self._teller.wait_s(news, now_s)
         if wait_s is None:
@@ -406,34 +415,6 @@ class AgentState:
         if wait_s > 0:
             return [Wake(key=GOSSIP, after_s=wait_s)]
         fresh = self.view()
-        note = QueueRecord(
-            agent=self.identity.agent,
-            phase=self._phase.phase,
-            waiting_T=fresh.waiting_T,
-            in_service=fresh.in_service,
-            quality_T=fresh.quality_T,
-        )
         body = Gossip(view=fresh)
         sends = [self._outbox.send(agent_address(to), body) for to in self.identity.in_neighbours]
-        return [Note(record=note), *sends]
-
-    # Notes
-
-    def _count(self, what: str) -> Note:
-        return Note(record=CountRecord(agent=self.identity.agent, phase=self._phase.phase, what=what))
-
-    def _arrived(self, task: Task, how: Arrival, sender: Address) -> Note:
-        return Note(record=arrival_record(self.identity.agent, self._phase.phase, task, how, sender))
-
-    def _decision_note(self, task: Task, answer: Keep | ForwardTo) -> Note:
-        c = self._queues.index[task.task_type]
-        return Note(
-            record=decision_record(
-                self.identity.agent,
-                self._phase.phase,
-                task,
-                answer,
-                waiting=int(self._queues.waiting_T[c]) + 1,
-                quality=float(self.learning.estimates.quality_T[c]),
-            )
-        )
+        return [*self._notes.told(fresh), *sends]

@@ -23,12 +23,14 @@ class Teller:
             return None
         due_s = self._told_at_s + self._interval_s
         if now_s < due_s:
-            if self._waiting:
-                return None
             self._waiting = True
             return due_s - now_s
         self._told, self._told_at_s = news, now_s
         return 0.0
+
+    def waits(self, now_s: float) -> bool:
+        """Whether the next view is on its way to its time already: nothing need be looked at before."""
+        return self._waiting and now_s < self._told_at_s + self._interval_s
 
     def woken(self) -> None:
         """The time that was to be waited for has come."""

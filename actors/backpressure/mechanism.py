@@ -25,11 +25,18 @@ from actors.mechanism import (
     Tell,
 )
 from actors.metrics import Candidate
-from actors.routing.policies import POLICIES, Choice, Situation
+from actors.routing.policies import POLICIES, Choice, Policy, Situation
 from actors.task import AgentId, Task, TaskType
 
 PULL_PATIENCE_S = 1.0
 """A request that was not answered by then is as good as lost; another may follow."""
+
+
+def _policy(setting: str, name: str) -> Policy:
+    if name not in POLICIES:
+        known = ", ".join(sorted(POLICIES))
+        raise SettingsError(f"mechanism.{setting} {name!r} is unknown; choose one of: {known}")
+    return POLICIES[name]
 
 
 class Backpressure:
@@ -38,11 +45,11 @@ class Backpressure:
     a task is routed, are settings."""
 
     def __init__(self, settings: BackpressureSettings, recorded_candidates: int) -> None:
-        if settings.policy not in POLICIES:
-            known = ", ".join(sorted(POLICIES))
-            raise SettingsError(f"mechanism.policy {settings.policy!r} is unknown; choose one of: {known}")
         self._settings = settings
-        self._policy = POLICIES[settings.policy]
+        self._policies = {
+            False: _policy("policy", settings.policy),
+            True: _policy("warmup_policy", settings.warmup_policy or settings.policy),
+        }
         self._recorded = recorded_candidates
         self._weight = QualityWeight(settings.latency_target_s)
         self._decisions = 0
@@ -82,7 +89,7 @@ class Backpressure:
             return Keep(task_id=task.task_id, reason="no out-neighbour")
         closed = closed_columns(self._settings, view, task.previous, rng)
         situation = self._situation(task, view, now_s, rng, extra, closed)
-        choice = self._policy(situation, rng)
+        choice = self._policies[view.warmup](situation, rng)
         self._decisions += 1
         candidates = self._candidates(choice, situation, view, now_s)
         if choice.column is None:
@@ -142,7 +149,7 @@ class Backpressure:
                     continue
                 closed = [other for other in range(len(view.neighbours.ids_J)) if other != column]
                 situation = replace(self._situation(task, view, now_s, rng, 0, closed), margin=0.0)
-                choice = self._policy(situation, rng)
+                choice = self._policies[view.warmup](situation, rng)
                 if choice.column != column:
                     break
                 candidates = self._candidates(choice, situation, view, now_s)

@@ -49,6 +49,8 @@ def situation_of(
         closed=closed,
         quality_weight=quality_weight,
         margin=margin,
+        tries=float(view.tries_T[c]),
+        tries_J=table.tries_TJ[c],
         hops=hops,
         turn=turn,
     )

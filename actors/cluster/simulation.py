@@ -76,8 +76,11 @@ class Simulation:
         self._under_way: dict[TaskId, float] = {}
         self._sequences: dict[AgentId, int] = {}
         agents = [agent.agent for agent in plan.agents]
+        agent_settings = plan.settings
+        if not self._settings.record:
+            agent_settings = agent_settings.model_copy(update={"notes": False, "recorded_candidates": 0})
         self._states: list[AgentState] = [
-            build_state(plan.identity(agent, epoch=1), plan.settings) for agent in agents
+            build_state(plan.identity(agent, epoch=1), agent_settings) for agent in agents
         ]
         self._rngs = [np.random.Generator(np.random.PCG64([plan.seed, agent])) for agent in agents]
         self._steps = [
@@ -189,8 +192,7 @@ class Simulation:
     def _carry_out(self, agent: AgentId, command: Command) -> None:
         match command:
             case Note(record=record):
-                if self._settings.record:
-                    self._records.append(Stamped(wall_s=START_WALL_S + self.now_s, record=record))
+                self._records.append(Stamped(wall_s=START_WALL_S + self.now_s, record=record))
             case Send(to=to, envelope=envelope):
                 receiver = -1 if to == INTAKE else agent_of(to)
                 self._later(self._settings.delay_s, receiver, envelope)

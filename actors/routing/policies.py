@@ -35,6 +35,10 @@ class Situation:
     """V."""
     margin: Floats | float
     """What a score must exceed; one for each neighbour where views of different age are trusted differently."""
+    tries: float = 0.0
+    """Own verdicts on the type."""
+    tries_J: Floats | None = None
+    """None where neighbours do not tell theirs."""
     hops: int = 0
     """Forwards of the task so far."""
     turn: int = 0
@@ -146,6 +150,14 @@ def round_robin(situation: Situation, rng: np.random.Generator) -> Choice:  # no
     return _placed(situation, columns[draw] if draw < len(columns) else None)
 
 
+def least_tried(situation: Situation, rng: np.random.Generator) -> Choice:  # noqa: ARG001 - deterministic
+    """To whoever has the fewest verdicts on the type, waiting tasks counted as if they had theirs: for a warm-up
+    that shall know every (agent, type) alike. Ties stay."""
+    tries_J = np.zeros(len(situation.waiting_J)) if situation.tries_J is None else situation.tries_J
+    ahead = situation.tries + situation.waiting - 1
+    return _best_above(ahead - tries_J - situation.waiting_J, 0.0, situation.closed)
+
+
 def keep(situation: Situation, rng: np.random.Generator) -> Choice:  # noqa: ARG001 - deterministic
     """Never forward: for single agents, and for executors that decide themselves."""
     return _placed(situation, None)
@@ -159,5 +171,6 @@ POLICIES: Mapping[str, Policy] = {
     "power_of_two": power_of_two,
     "random": at_random,
     "round_robin": round_robin,
+    "least_tried": least_tried,
     "keep": keep,
 }

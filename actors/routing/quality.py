@@ -62,6 +62,32 @@ class SuccessEstimates:
     def _estimate(self) -> None:
         self.changes += 1
         prior = self._settings
+        if prior.pooling == "own_types" and self.tries_T.sum() > 0:
+            pooled_estimates(self._right_T, self.tries_T, self.quality_T)
+            return
         self.quality_T[:] = (self._right_T + prior.prior_successes) / (
             self.tries_T + prior.prior_successes + prior.prior_failures
         )
+
+
+LEAST_POOLED, MOST_POOLED = 2.0, 100.0
+"""Bounds of the weight, in verdicts, of an agent's mean in the estimate of one type."""
+
+
+def pooled_estimates(right_T: Floats, tries_T: Floats, out_T: Floats) -> None:
+    """p_c = (s_c + k m) / (n_c + k): a beta-binomial with its two parameters taken from the same agent's verdicts.
+
+    m is the agent's success rate over all types (with Laplace's prior), k = m (1 - m) / v with v the variance of
+    its rates between types beyond what chance explains (method of moments, Kleinman 1973). Types that differ
+    little lean on each other; those of a specialist hardly. Shapes (T,); writes into `out_T`.
+    """
+    total = float(tries_T.sum())
+    mean = (float(right_T.sum()) + 1) / (total + 2)
+    tried = tries_T > 0
+    rates = right_T[tried] / tries_T[tried]
+    chance = mean * (1 - mean) * (int(tried.sum()) - 1) / total
+    between = float((tries_T[tried] * (rates - mean) ** 2).sum()) / total - chance
+    weight = MOST_POOLED
+    if between > 0:
+        weight = min(MOST_POOLED, max(LEAST_POOLED, mean * (1 - mean) / between))
+    out_T[:] = (right_T + weight * mean) / (tries_T + weight)

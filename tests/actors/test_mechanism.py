@@ -58,6 +58,7 @@ def local_view(
         neighbours=table,
         quality_weight=quality_weight,
         learning=False,
+        warmup=False,
         queued=queued or TypedQueues(TYPES),
         unreachable=unreachable,
     )

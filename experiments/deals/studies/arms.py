@@ -19,6 +19,8 @@ class Arm:
     """Assignments as `--set` takes them."""
     copies: int = 1
     """How many agents answer each task, the plurality of whose answers counts."""
+    most_seeds: int | None = None
+    """An arm that only illustrates may do with fewer seeds than the study."""
     knows_rates: bool = False
     """Whether agents start with the true success rates of each type in place of a warm-up."""
 
@@ -42,6 +44,7 @@ def router(
     *,
     weight: float = DEFAULT_WEIGHT,
     online: bool = True,
+    pooling: str = "own_types",
     parts: Mapping[str, object] = MappingProxyType({}),
 ) -> Arm:
     """Our router; `parts` are routing settings that switch parts of it off, or others on."""
@@ -54,10 +57,15 @@ def router(
         "forwards_hold_slots": False,
         "count_in_flight": True,
         "queue_order": "oldest",
+        "warmup_policy": "least_tried",
     }
     return Arm(
         name=name or f"our router V={weight:g}" + ("" if online else ", frozen"),
-        changes=(*mechanism(**(values | dict(parts))), f"online={_text(online)}"),
+        changes=(
+            *mechanism(**(values | dict(parts))),
+            f"pool.settings.quality.pooling={pooling}",
+            f"online={_text(online)}",
+        ),
     )
 
 

@@ -15,8 +15,9 @@ from experiments.stats import frontier_gain, mean_interval
 
 RATE_PER_S = 3.0
 """Poisson arrivals, about 0.77 of the pool's capacity."""
-WEIGHTS = (10, 20, 40, 80)
+WEIGHTS = (20, 40, 80)
 TRUE, ESTIMATED = "true rates", "estimated rates"
+ABLATION_SEEDS = 40
 PARTS: dict[str, dict[str, object]] = {
     "without pull": {"pull": False},
     "without routing on arrival": {"route_on_arrival": False},
@@ -25,31 +26,49 @@ PARTS: dict[str, dict[str, object]] = {
     "longest queue first": {"queue_order": "longest"},
     "per-type backlog in place of drain time": {"policy": "deals"},
     "margin grows with a view's age": {"margin_per_age_s": 1.0},
+    "latency target of 10 s": {"latency_target_s": 10},
 }
 LEARNING: dict[str, dict[str, object]] = {
-    "upper bounds while learning": {"exploration": "upper_bound"},
+    "warm-up by its own rule at V=0": {"warmup_policy": "drain_time"},
+    "warm-up by the paper's rule": {"warmup_policy": "deals"},
+    "upper bounds while learning": {"exploration": "upper_bound", "exploration_weight": 0.5},
     "Thompson draws while learning": {"exploration": "thompson"},
-    "warm-up at V=20 by upper bounds": {"exploration": "upper_bound", "warmup_quality_weight": 20},
-    "warm-up at V=20 by Thompson draws": {"exploration": "thompson", "warmup_quality_weight": 20},
+    "warm-up at V=20 by upper bounds": {
+        "warmup_policy": "drain_time",
+        "warmup_quality_weight": 20,
+        "exploration": "upper_bound",
+    },
 }
 
 
 def arms() -> dict[str, list[Arm]]:
     """Point -> arms."""
     known = [
-        *(deals(weight) for weight in (*WEIGHTS, 160)),
+        *(deals(weight) for weight in WEIGHTS),
         *(router(weight=weight, online=False) for weight in WEIGHTS),
-        *(router(f"ours, {name}", online=False, parts=parts) for name, parts in PARTS.items()),
+        *(_few(router(f"ours, {name}", online=False, parts=parts)) for name, parts in PARTS.items()),
     ]
+    ours = router()
     learned = [
         *(deals(weight) for weight in WEIGHTS),
-        *(_online(deals(weight)) for weight in (20, 40)),
-        *(router(weight=weight, online=False) for weight in WEIGHTS),
         *(router(weight=weight) for weight in WEIGHTS),
-        *(router(f"ours, {name}", parts=parts) for name, parts in LEARNING.items()),
-        Arm(name="ours, discount 0.995", changes=(*router().changes, "pool.settings.quality.discount=0.995")),
-    ]  # fmt: skip
+        *(_few(router(weight=weight, online=False)) for weight in WEIGHTS),
+        *(_few(_online(deals(weight))) for weight in (20, 40)),
+        _few(router("ours, without pooling", pooling="none")),
+        *(_few(router(f"ours, {name}", parts=parts)) for name, parts in LEARNING.items()),
+        _few(
+            replace(
+                ours,
+                name="ours, discount 0.995",
+                changes=(*ours.changes, "pool.settings.quality.discount=0.995"),
+            )
+        ),
+    ]
     return {TRUE: [replace(arm, knows_rates=True) for arm in known], ESTIMATED: learned}
+
+
+def _few(arm: Arm) -> Arm:
+    return replace(arm, most_seeds=ABLATION_SEEDS)
 
 
 def _online(arm: Arm) -> Arm:
@@ -64,7 +83,7 @@ def _cells(settings: StudySettings) -> list[Cell]:
         Cell(arm=arm, point=point, seed=seed, values=values)
         for point, of_point in arms().items()
         for arm in of_point
-        for seed in settings.seed_range()
+        for seed in settings.seed_range()[: arm.most_seeds]
     ]
 
 
