@@ -1,10 +1,21 @@
 import math
 
+import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.stats import Proportion, median, paired_difference, quantile, wilson_interval
+from experiments.stats import (
+    Proportion,
+    effect_size,
+    frontier_gain,
+    mean_interval,
+    median,
+    paired_difference,
+    quantile,
+    wilson_interval,
+)
 
 
 def test_wilson_interval_agrees_with_published_values() -> None:
@@ -58,3 +69,46 @@ def test_the_paired_difference_of_equal_arms_is_exactly_nothing() -> None:
     assert (same.value, same.low, same.high) == (0, 0, 0)
     with pytest.raises(ValueError, match="no pairs"):
         paired_difference([1.0], [])
+
+
+def test_effect_size_is_the_paired_t_over_root_n() -> None:
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(0, 1, 40), rng.normal(0.4, 1, 40)
+    expected = scipy.stats.ttest_rel(b, a).statistic / math.sqrt(40)
+    assert effect_size(a.tolist(), b.tolist()) == pytest.approx(expected)
+    assert effect_size([1.0, 2.0], [2.0, 3.0]) is None, "no spread"
+    with pytest.raises(ValueError, match="1 and 2"):
+        effect_size([1.0], [1.0, 2.0])
+
+
+def test_the_mean_interval_agrees_with_scipys_bootstrap() -> None:
+    values = np.random.default_rng(2).exponential(1, 60)
+    ours = mean_interval(values.tolist())
+    theirs = scipy.stats.bootstrap((values,), np.mean, method="percentile", rng=1).confidence_interval
+    assert ours.value == pytest.approx(values.mean())
+    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.03)
+
+
+def test_a_frontier_is_compared_at_the_others_cost() -> None:
+    """Ours goes from (0.4, 10) to (0.6, 30); at a cost of 0.5 it is worth 20, theirs 17."""
+    ours = np.array([[[0.6, 30.0]] * 5, [[0.4, 10.0]] * 5])
+    theirs = np.array([[0.5, 17.0]] * 5)
+    found = frontier_gain(ours, theirs)
+    assert (found.value, found.low, found.high) == pytest.approx((3.0, 3.0, 3.0))
+
+
+def test_a_frontier_is_level_beyond_its_ends() -> None:
+    ours = np.array([[[0.4, 10.0]], [[0.6, 30.0]]])
+    assert frontier_gain(ours, np.array([[0.9, 25.0]])).value == pytest.approx(5.0)
+    assert frontier_gain(ours, np.array([[0.1, 25.0]])).value == pytest.approx(-15.0)
+
+
+def test_seeds_that_share_their_luck_do_not_widen_a_frontiers_interval() -> None:
+    rng = np.random.default_rng(3)
+    luck = rng.normal(0, 5, 50)
+    ours = np.stack(
+        [np.stack([np.full(50, cost), value + luck], axis=1) for cost, value in ((0.4, 10), (0.6, 30))]
+    )
+    theirs = np.stack([np.full(50, 0.5), 17 + luck], axis=1)
+    found = frontier_gain(ours, theirs)
+    assert found.high - found.low < 1e-9

@@ -76,6 +76,7 @@ def build_engine() -> Backend:
 @pytest.fixture(
     params=[
         "simulated",
+        "replay",
         "openai_http",
         pytest.param(
             "vllm_engine",
@@ -84,9 +85,11 @@ def build_engine() -> Backend:
     ]
 )
 def case(request: pytest.FixtureRequest) -> Case:
-    if request.param == "simulated":
+    if request.param in {"simulated", "replay"}:
         options: dict[str, Any] = {"max_model_len": CONTEXT_TOKENS, "service_s_by_purpose": {"slow": 60}}
-        spec = BackendSpec(kind="simulated", model="m", options=options)
+        if request.param == "replay":
+            options["verdicts"] = {"t": True}
+        spec = BackendSpec(kind=request.param, model="m", options=options)
         return Case(lambda: build_backend(spec), lambda: None, lambda: time.sleep(0.02))
     if request.param == "openai_http":
         server = request.getfixturevalue("openai_server")

@@ -120,8 +120,12 @@ class StudyFolder:
     def add(self, done: Done) -> None:
         """On disk when this returns."""
         line = {"point": done.point, "arm": done.arm, "seed": done.seed, "figures": done.figures}
-        with (self.path / "cells.jsonl").open("a") as file:
-            file.write(json.dumps(line) + "\n")
+        with (self.path / "cells.jsonl").open("ab+") as file:
+            if file.tell() > 0:
+                file.seek(-1, os.SEEK_END)
+                if file.read(1) != b"\n":  # a crash has cut the last line short
+                    file.write(b"\n")
+            file.write(json.dumps(line).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
 

@@ -1,0 +1,175 @@
+"""Studies: what a cell computes, that nothing is run twice, and that reports say what they rest on."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from actors.errors import SettingsError
+from experiments.__main__ import main
+from experiments.deals.bound import best_accuracy
+from experiments.deals.studies import cells as cells_module
+from experiments.deals.studies.arms import Arm, baselines, deals, mechanism, router, single
+from experiments.deals.studies.catalogue import STUDIES
+from experiments.deals.studies.cells import Cell, run_cell
+from experiments.deals.studies.command import run_study, study_settings
+from experiments.deals.studies.pools import agent_names, pool, repeated
+from experiments.deals.studies.study import StudyFolder, StudySettings, point_values, run_cells
+
+POOL = pool("simulated-unlike-x3")
+
+
+def asked(study: str = "deals-vsweep", **changes: object) -> StudySettings:
+    values: dict[str, object] = {
+        "backend": "simulated", "seeds": 2, "first_seed": None, "warmup": 24, "test": 24,
+        "data_dir": None, "half": None, "changes": [],
+    }  # fmt: skip
+    return study_settings(study, **(values | changes))  # type: ignore[arg-type]
+
+
+def cell(arm: Arm, seed: int = 1, warmup: int = 240, test: int = 120) -> Cell:
+    values = point_values(POOL, asked(warmup=warmup, test=test))
+    return Cell(arm=arm, point="", seed=seed, values=values)
+
+
+def test_every_study_makes_cells_that_can_be_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRADEWINDS_CACHE", str(tmp_path))
+    trace = tmp_path / "alibaba" / "lora_request_trace_v2026_GenAI.csv"
+    trace.parent.mkdir()
+    times = [f"2024-11-15 16:{minute:02}:{second:02}" for minute in range(60) for second in (0, 1, 2, 30)]
+    trace.write_text("gmt_create\n" + "\n".join(times) + "\n")
+    for study in STUDIES.values():
+        for backend in study.defaults:
+            settings = asked(study.name, backend=backend, data_dir=tmp_path)
+            found = study.cells(settings)
+            assert len({each.key for each in found}) == len(found), f"{study.name}: a key twice"
+            for each in found[:: max(1, len(found) // 40)]:
+                each.settings()
+
+
+def test_a_cell_of_known_rates_is_below_the_bound_and_near_it() -> None:
+    from dataclasses import replace
+
+    figures = run_cell(cell(replace(router(online=False), knows_rates=True), test=240))
+    routed, bound, oracle = (figures[name] for name in ("routed_accuracy", "bound", "oracle"))
+    assert isinstance(routed, float)
+    assert isinstance(bound, float)
+    assert isinstance(oracle, float)
+    assert routed <= bound + 1e-9 <= oracle + 2e-9
+    assert bound - routed < 0.05
+    shares = figures["shares"]
+    assert isinstance(shares, list)
+    assert figures["heaviest_share"] == max(shares)
+
+
+def test_a_single_agent_does_all_and_the_best_one_is_below_the_pool() -> None:
+    alone = [run_cell(cell(single(position, name))) for position, name in enumerate(agent_names(POOL))]
+    assert all(figures["heaviest_share"] == 1.0 for figures in alone)
+    together = run_cell(cell(deals(80)))
+    assert together["accuracy"] > max(figures["accuracy"] for figures in alone) + 0.1  # type: ignore[operator,type-var]
+
+
+def test_a_vote_costs_all_copies_and_takes_the_plurality() -> None:
+    (vote,) = (arm for arm in baselines(agent_names(POOL)) if arm.copies == 3)
+    figures = run_cell(cell(vote))
+    assert figures["calls"] == 3.0
+    assert cells_module._plurality(["B", "A", "A"]) == 1
+    assert cells_module._plurality(["B", "A", "C"]) == 0, "a tie goes to the smallest index"
+
+
+def test_arms_change_only_what_they_name() -> None:
+    settings = cell(Arm(name="x", changes=mechanism(policy="random", quality_weight=7))).settings()
+    assert (settings.pool.settings.mechanism.policy, settings.pool.settings.mechanism.quality_weight) == (
+        "random",
+        7,
+    )
+    assert settings.pool.agents[0].name == "a1"
+    assert cell(deals(5)).settings().seed == 1
+    with pytest.raises(SettingsError, match="arm 'broken'"):
+        cell(Arm(name="broken", changes=("pool.settings.mechanism.polcy=x",))).settings()
+
+
+def test_repeated_pools_keep_their_kinds_and_differ_in_name() -> None:
+    raw = repeated(POOL, 7)
+    assert [agent["name"] for agent in raw["agents"]] == [f"a{n}" for n in range(1, 8)]
+    models = Counter(agent["backend"]["model"] for agent in raw["agents"])
+    assert sorted(models.values()) == [2, 2, 3]
+
+
+def test_an_interrupted_study_goes_on_and_runs_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = StudyFolder.create(tmp_path, asked())
+    study = STUDIES["deals-vsweep"]
+    every = study.cells(folder.settings())
+    run_cells(folder, every[:5], 1, Console(quiet=True))
+    with (folder.path / "cells.jsonl").open("a") as file:
+        file.write('{"point": "", "arm": "DEALS V=80", "se')  # a crash in the middle of a line
+    ran: list[str] = []
+    real = cells_module.run_cell
+
+    def counted(each: Cell) -> cells_module.Figures:
+        ran.append(each.key)
+        return real(each)
+
+    monkeypatch.setattr("experiments.deals.studies.study.run_cell", counted)
+    run_study(StudyFolder.open(folder.path.name, tmp_path), 1, Console(quiet=True))
+    assert len(ran) == len(every) - 5
+    assert len({(d.point, d.arm, d.seed) for d in folder.done()}) == len(every)
+
+
+def test_a_damaged_last_line_does_not_spoil_the_next(tmp_path: Path) -> None:
+    folder = StudyFolder.create(tmp_path, asked())
+    every = STUDIES["deals-vsweep"].cells(folder.settings())
+    (folder.path / "cells.jsonl").write_text('{"point": "", "ar')
+    run_cells(folder, every[:1], 1, Console(quiet=True))
+    assert len(folder.done()) == 1
+
+
+def test_processes_give_the_same_figures(tmp_path: Path) -> None:
+    found = []
+    for jobs in (1, 2):
+        folder = StudyFolder.create(tmp_path, asked(seeds=1))
+        run_cells(folder, STUDIES["deals-vsweep"].cells(folder.settings()), jobs, Console(quiet=True))
+        found.append({done.arm: done.figures for done in folder.done()})
+    assert found[0] == found[1]
+
+
+def test_a_study_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    common = ["run", "deals-vsweep", "--backend", "simulated", "--runs-dir", str(tmp_path)]
+    assert main([*common, "--seeds", "1", "--warmup", "24", "--test", "24", "--jobs", "1"]) == 0
+    (path,) = tmp_path.iterdir()
+    report = (path / "report" / "report.md").read_text()
+    assert "simulated" in report
+    assert "times are virtual" in report
+    assert "73.57" in report
+    assert (path / "report" / "accuracy.png").stat().st_size > 10_000
+    assert json.loads((path / "settings.json").read_text())["seeds"] == 1
+    capsys.readouterr()
+    assert main(["run", "--resume", path.name, "--runs-dir", str(tmp_path), "--jobs", "1"]) == 0
+    assert main(["report", path.name, "--runs-dir", str(tmp_path)]) == 0
+    assert "DEALS" not in capsys.readouterr().err
+    assert main([*common, "--backend", "vllm"]) == 1
+    assert "deals-vsweep runs on replay or simulated" in capsys.readouterr().err
+    assert main([*common, "--seeds", "0"]) == 1
+
+
+def test_the_sweep_rises_with_v(tmp_path: Path) -> None:
+    folder = StudyFolder.create(tmp_path, asked(seeds=4, warmup=240, test=240))
+    run_cells(folder, STUDIES["deals-vsweep"].cells(folder.settings()), 1, Console(quiet=True))
+    by_arm: dict[str, list[float]] = {}
+    for done in folder.done():
+        by_arm.setdefault(done.arm, []).append(done.number("accuracy"))
+    means = [float(np.mean(by_arm[deals(weight).name])) for weight in (0, 20, 80)]
+    assert means == sorted(means)
+    assert means[2] > means[0] + 0.1
+
+
+def test_the_bound_of_a_cell_is_that_of_its_own_stream() -> None:
+    figures = run_cell(cell(deals(20), test=60))
+    rates = np.array([[0.9, 0.3], [0.3, 0.9]])
+    assert best_accuracy(rates, np.array([0.5, 0.5]), 0.5) == pytest.approx(0.9)
+    assert isinstance(figures["bound"], float)
