@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -12,6 +12,9 @@ from rich.table import Table
 from actors.errors import TradewindsError
 from experiments.registry import experiments, find
 from experiments.settings import RunSettings, checked, load_pool, override
+
+if TYPE_CHECKING:
+    from experiments.record import RunFolder
 
 _EPILOG = """\
 examples:
@@ -112,8 +115,10 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--quality-weight",
         type=float,
+        nargs="+",
         metavar="V",
-        help="V of the test phase; 0: backlog only (default: the pool file's)",
+        help="V of the test phase; 0: backlog only (default: the pool file's). Several: one test each, one after "
+        "the other on the same agents after one warm-up",
     )
     parser.add_argument(
         "--arrivals",
@@ -149,7 +154,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=_run)
 
 
-def _settings(options: argparse.Namespace) -> RunSettings:
+def _settings(options: argparse.Namespace, weight: float | None) -> RunSettings:
     """Defaults of the experiment, then the pool file, then flags, then --set."""
     experiment = find(options.experiment)
     values: dict[str, Any] = {"experiment": experiment.name, "dataset": {}, "arrivals": {}}
@@ -176,14 +181,21 @@ def _settings(options: argparse.Namespace) -> RunSettings:
             (values[group] if group else values)[name] = value
     for assignment in experiment.changes:
         override(values, assignment)
-    if options.quality_weight is not None:
-        override(values, f"pool.settings.mechanism.quality_weight={options.quality_weight}")
+    if weight is not None:
+        override(values, f"pool.settings.mechanism.quality_weight={weight}")
     for assignment in options.assignments:
         override(values, assignment)
     return checked(values, f"run {experiment.name}")
 
 
+def _arms(options: argparse.Namespace) -> list[RunSettings]:
+    """The settings of each run that was asked for: one for each V."""
+    weights = options.quality_weight or find(options.experiment).weights
+    return [_settings(options, weight) for weight in weights] if weights else [_settings(options, None)]
+
+
 def _run(options: argparse.Namespace, console: Console) -> int:
+    from experiments.arms import arm_grids
     from experiments.launch import execute, new_run, old_run
     from experiments.report import write_report
     from experiments.summary import summarise, summary_tables
@@ -197,24 +209,37 @@ def _run(options: argparse.Namespace, console: Console) -> int:
         if given := _given(options):
             console.print(f"--resume goes on with the run's own settings; leave out {given}", style="red")
             return 2
-        folder = old_run(options.resume, options.runs_dir)
+        folders = [old_run(options.resume, options.runs_dir)]
     else:
-        folder = new_run(_settings(options), options.runs_dir)
+        folders = [new_run(settings, options.runs_dir) for settings in _arms(options)]
     try:
-        execute(folder, console)
+        execute(folders[0], console, *folders[1:])
     except KeyboardInterrupt:
-        console.print(f"interrupted; go on with: {_python()} -m experiments run --resume {folder.path}")
+        console.print(f"interrupted; go on with: {_python()} -m experiments run --resume {folders[0].path}")
         raise
-    for table in summary_tables(summarise(folder)):
+    for folder in folders:
+        write_report(folder)
+    grids = arm_grids(folders) if len(folders) > 1 else []
+    for table in [grid.rich() for grid in grids] or summary_tables(summarise(folders[0])):
         console.print(table)
-    report, some_task = write_report(folder), folder.tasks()[-1].row.task_id
-    console.print(f"run folder: {folder.path}\nreport and plots: {report}", highlight=False, soft_wrap=True)
-    console.print(
-        f"one task's life: {_python()} -m experiments trace {folder.path} {some_task}",
-        highlight=False,
-        soft_wrap=True,
-    )
+    _show_where(folders, console)
     return 0
+
+
+def _show_where(folders: Sequence["RunFolder"], console: Console) -> None:
+    """Where everything is, and what to type next."""
+    for folder in folders:
+        report = folder.path / "report" / "report.md"
+        console.print(
+            f"run folder: {folder.path}\nreport and plots: {report}", highlight=False, soft_wrap=True
+        )
+    some = f"{folders[-1].path} {folders[-1].tasks()[-1].row.task_id}"
+    lines = [f"one task's life: {_python()} -m experiments trace {some}"]
+    if len(folders) > 1:
+        lines.append(
+            f"paired by task: {_python()} -m experiments compare {folders[0].path} {folders[-1].path}"
+        )
+    console.print("\n".join(lines), highlight=False, soft_wrap=True)
 
 
 def _study(options: argparse.Namespace) -> Callable[[Console], int] | None:

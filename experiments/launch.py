@@ -5,8 +5,8 @@ import fcntl
 import os
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from rich.console import Console
@@ -50,19 +50,24 @@ def old_run(name: str, runs_dir: Path) -> RunFolder:
     return RunFolder.open(path)
 
 
-def execute(folder: RunFolder, console: Console) -> None:
-    """Runs what the folder still lacks. Raises KeyboardInterrupt after an orderly end on Ctrl-C or SIGTERM."""
-    if len(folder.results()) == len(folder.tasks()):
+def execute(folder: RunFolder, console: Console, *arms: RunFolder) -> None:
+    """Runs what the folder still lacks; then the test of each further arm on the same agents, which know what they
+    learned in the folder's warm-up. Arms differ in the test's settings only. Raises KeyboardInterrupt after an
+    orderly end on Ctrl-C or SIGTERM."""
+    if not arms and len(folder.results()) == len(folder.tasks()):
         console.print(f"run {folder.run_id}: every task has ended already", highlight=False)
         return
-    with _only_one(folder):
+    with ExitStack() as locks:
+        for each in (folder, *arms):
+            locks.enter_context(_only_one(each))
         if folder.settings().runtime == "simulation":
-            run_simulated(folder, console)
+            for each in (folder, *arms):
+                run_simulated(each, console)
         else:
-            asyncio.run(_execute(folder, console))
+            asyncio.run(_execute(folder, console, arms))
 
 
-async def _execute(folder: RunFolder, console: Console) -> None:
+async def _execute(folder: RunFolder, console: Console, arms: Sequence[RunFolder]) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, _cancel_all)
     settings = folder.settings()
     rows = [task.row for task in folder.tasks()]
@@ -76,6 +81,11 @@ async def _execute(folder: RunFolder, console: Console) -> None:
             await cluster.start()
             progress.say(f"started in {time.monotonic() - started_s:.0f} s")
             await Runner(settings, folder, cluster, progress).run()
+            for arm in arms:
+                arm.adopt_warmup(folder)
+                weight = arm.settings().pool.settings.mechanism.quality_weight
+                progress.say(f"run {arm.run_id}: the same agents and test tasks at V={weight:g}")
+                await Runner(arm.settings(), arm, cluster, progress).run()
         finally:
             try:
                 async with asyncio.timeout(CLOSE_S):
@@ -84,7 +94,8 @@ async def _execute(folder: RunFolder, console: Console) -> None:
                 progress.say(
                     f"not everything ended within {CLOSE_S:.0f} s; Ray ends the rest with this process"
                 )
-            folder.close()
+            for each in (folder, *arms):
+                each.close()
 
 
 def _cluster(plan: Plan, settings: RunSettings) -> StartableCluster:

@@ -121,6 +121,14 @@ class RunFolder:
     def add_results(self, results: Sequence[Result]) -> None:
         self._append("results.jsonl", [_RESULT.dump_json(result) for result in results])
 
+    def adopt_warmup(self, other: "RunFolder") -> None:
+        """Takes over the warm-up of a run on the same agents and the same stream."""
+        for mark in other.marks():
+            if mark.phase == "warmup":
+                self.mark(mark.phase, mark.what, mark.wall_s)
+        self.add_results([result for result in other.results() if result.phase == "warmup"])
+        self.add_events([stamped for stamped in other.events() if stamped.record.phase == "warmup"])
+
     def mark(self, phase: Phase, what: Literal["begin", "end"], wall_s: float | None = None) -> None:
         """`wall_s`: where it is not now."""
         mark = PhaseMark(phase=phase, what=what, wall_s=time.time() if wall_s is None else wall_s)

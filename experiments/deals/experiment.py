@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from experiments.registry import Experiment
+from experiments.specialists.catalogue import FAMILIES_OF_POOL
 
 POOLS = Path(__file__).parent / "pools"
 
@@ -32,8 +33,13 @@ EXPERIMENTS = (
     ),
     Experiment(
         name="demo",
-        summary="the same, small: three real SmolLM2-135M engines on generated problems",
-        pool=POOLS / "demo.yaml",
-        defaults={"dataset": {"name": "families"}, "warmup": 36, "test": 54},
+        summary="a constructed pool of specialists on real engines finds out who can do what: V=0, then V=80",
+        pool=POOLS / "specialists.yaml",
+        defaults={
+            "dataset": {"name": "families", "types": list(FAMILIES_OF_POOL), "difficulty": 1},
+            "warmup": 120,
+            "test": 90,
+        },
+        weights=(0, 80),
     ),
 )

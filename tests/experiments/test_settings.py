@@ -87,7 +87,7 @@ def test_a_damaged_verdict_file_is_named(tmp_path: Path) -> None:
 
 
 def test_there_are_pools() -> None:
-    assert {path.stem for path in POOLS} >= {"demo", "smollm2-x3", "simulated-x3"}
+    assert {path.stem for path in POOLS} >= {"specialists", "smollm2-x3", "simulated-x3", "recorded-x3"}
 
 
 @pytest.mark.parametrize(
