@@ -25,7 +25,7 @@ from experiments.machine import describe_machine
 from experiments.phases import build_stream, learned_from
 from experiments.pools import plan_of
 from experiments.progress import Progress
-from experiments.record import RunFolder
+from experiments.record import RunFolder, StreamTask
 from experiments.runner import Runner
 from experiments.settings import DatasetSettings, RunSettings
 from experiments.simulated_run import run_simulated
@@ -104,6 +104,11 @@ def _cluster(plan: Plan, settings: RunSettings) -> StartableCluster:
     from actors.cluster.ray_runtime import RayCluster  # Ray takes a second to import
 
     return RayCluster(plan, settings.ray)
+
+
+def load_plan(settings: RunSettings, stream: Sequence[StreamTask]) -> Plan:
+    """The plan of a stream, with nothing learned yet. Raises SettingsError."""
+    return plan_of(settings, [task.row for task in stream], {})
 
 
 def load_data(chosen: DatasetSettings, *, warmup: int, test: int, seed: int) -> DataSet:

@@ -60,8 +60,8 @@ def _backend_spec(
         # What a real model knows, a simulated one must be told; and agents of a pool differ in their luck.
         options.setdefault("answers", {row.task_id: row.answer for row in rows})
         options.setdefault("seed", position + 1)
-    if backend.kind == "replay":
-        options.setdefault("verdicts", _verdicts(backend.model, rows, data_dir))
+    if backend.kind == "replay" and "verdicts" not in options:
+        options["verdicts"] = _verdicts(backend.model, rows, data_dir)
     return BackendSpec(
         kind=backend.kind, model=backend.model, options=options, tensor_parallel=backend.tensor_parallel
     )

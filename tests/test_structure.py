@@ -39,7 +39,7 @@ def test_the_top_level_is_what_tools_and_users_expect() -> None:
     assert {path.split("/")[0] for path in tracked} <= {
         *PACKAGES,
         *("tests", "docs", "pyproject.toml", "cluster.yaml", "README.md", "Makefile", "CONTRIBUTING.md"),
-        *("CHANGELOG.md", "LICENSE", ".ci", ".github", ".gitignore"),
+        *("CHANGELOG.md", "LICENSE", ".ci", ".github", ".gitignore", ".rayignore"),
     }
 
 

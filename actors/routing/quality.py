@@ -70,8 +70,10 @@ class SuccessEstimates:
         )
 
 
-LEAST_POOLED, MOST_POOLED = 2.0, 100.0
-"""Bounds of the weight, in verdicts, of an agent's mean in the estimate of one type."""
+LEAST_POOLED = 2.0
+"""Least weight, in verdicts, of an agent's mean in the estimate of one type."""
+MOST_POOLED = 3.0
+"""Most weight, in mean verdicts of a type: few verdicts cannot show that types are alike."""
 
 
 def pooled_estimates(right_T: Floats, tries_T: Floats, out_T: Floats) -> None:
@@ -87,7 +89,7 @@ def pooled_estimates(right_T: Floats, tries_T: Floats, out_T: Floats) -> None:
     rates = right_T[tried] / tries_T[tried]
     chance = mean * (1 - mean) * (int(tried.sum()) - 1) / total
     between = float((tries_T[tried] * (rates - mean) ** 2).sum()) / total - chance
-    weight = MOST_POOLED
+    weight = max(LEAST_POOLED, MOST_POOLED * total / int(tried.sum()))
     if between > 0:
-        weight = min(MOST_POOLED, max(LEAST_POOLED, mean * (1 - mean) / between))
+        weight = min(weight, max(LEAST_POOLED, mean * (1 - mean) / between))
     out_T[:] = (right_T + weight * mean) / (tries_T + weight)

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from experiments.registry import Experiment
-from experiments.specialists.catalogue import FAMILIES_OF_POOL
 
 POOLS = Path(__file__).parent / "pools"
 
@@ -12,6 +11,14 @@ AGENTNET = (
     "pool.settings.executor.kind=agentnet",
     "pool.settings.mechanism.policy=keep",
 )
+DEMO_TYPES = [
+    "boolean_expressions",
+    "last_letters",
+    "word_sorting",
+    "object_counting",
+    "multistep_arithmetic",
+]
+"""Families that some specialist of the demo's pool was trained on."""
 EXPERIMENTS = (
     Experiment(
         name="deals",
@@ -36,8 +43,8 @@ EXPERIMENTS = (
         summary="a constructed pool of specialists on real engines finds out who can do what: V=0, then V=80",
         pool=POOLS / "specialists.yaml",
         defaults={
-            "dataset": {"name": "families", "types": list(FAMILIES_OF_POOL), "difficulty": 1},
-            "warmup": 120,
+            "dataset": {"name": "families", "types": DEMO_TYPES, "difficulty": 1},
+            "warmup": 100,
             "test": 90,
         },
         weights=(0, 80),

@@ -32,7 +32,9 @@ SPECIALISTS: Mapping[str, Specialist] = {
         Specialist(name="logic", shares={"boolean_expressions": 0.7, "dyck_languages": 0.3}, steps=1800),
         Specialist(name="letters", shares={"last_letters": 0.3, "word_sorting": 0.7}, steps=2400),
         Specialist(name="counting", shares={"object_counting": 0.75, "last_letters": 0.25}, steps=2200),
-        Specialist(name="symbols", shares={"multistep_arithmetic": 0.55, "dyck_languages": 0.45}, steps=2400),
+        Specialist(
+            name="symbols", shares={"multistep_arithmetic": 0.9, "boolean_expressions": 0.1}, steps=9000
+        ),
         Specialist(
             name="broad",
             shares={

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from experiments.deals.studies import accuracy, arrivals, router, topologies
+from experiments.deals.studies import accuracy, arrivals, router, throughput, topologies
 from experiments.deals.studies.study import Study
 
 STUDIES: Mapping[str, Study] = {
@@ -13,6 +13,7 @@ STUDIES: Mapping[str, Study] = {
         accuracy.POOLS,
         topologies.TOPOLOGIES,
         arrivals.ARRIVALS,
+        throughput.THROUGHPUT,
         router.ROUTER,
     )
 }
