@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,10 +12,14 @@ from rich.console import Console
 
 from actors.cluster.api import Cluster
 from actors.cluster.local import LocalCluster
+from actors.config import ExecutorSettings
+from experiments.perf import calls, simulation
 from experiments.perf.core import Life, Pool
 from experiments.perf.figures import Figure, figure, interleaved_us, show
 from experiments.perf.plain_loop import best_per_type
 from experiments.perf.runtime import driver_cpu_us, latency_ms, throughput, with_cluster
+from serving.api import BackendSpec
+from serving.build import build_backend
 
 
 @given(degree=st.integers(1, 40), seed=st.integers(0, 999))
@@ -82,3 +87,28 @@ def test_the_kernel_decides_for_14_types_and_100_neighbours_in_20_us() -> None:
     """The best of several samples: what else runs on the machine is not the kernel's fault."""
     (samples,) = interleaved_us([Pool(100).kernel])
     assert min(samples) <= 20.0
+
+
+def test_the_slowdown_of_calls_is_fitted_through_one() -> None:
+    durations_s = {n: {"answer": [2.0 * n**0.5] * 3, "execute": [4.0 * n**0.5]} for n in (1, 3, 9)}
+    slowdowns = {n: calls.slowdown(durations_s, n) for n in (1, 3, 9)}
+    assert slowdowns == pytest.approx({1: 1.0, 3: 3**0.5, 9: 3.0})
+    assert calls.exponent(slowdowns) == pytest.approx(0.5)
+
+
+def test_call_times_of_a_model_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A simulated model of 10 ms a call that slows down with the square root of the calls beside it."""
+    monkeypatch.setattr(calls, "TASKS", {1: 3, 3: 9, 9: 27})
+    options = {"service_s": 0.02, "slowdown_exponent": 0.5}
+    backend = build_backend(BackendSpec(kind="simulated", model="m", options=options))
+    found = asyncio.run(calls.measure(backend, ExecutorSettings()))
+    assert set(found[1]) == {"router", "thought", "execute", "answer"}
+    slowdowns = {n: calls.slowdown(found, n) for n in (1, 3, 9)}
+    assert calls.exponent(slowdowns) == pytest.approx(0.5, abs=0.2)
+
+
+def test_a_small_simulated_stream_loses_nothing() -> None:
+    passed = simulation.run(20, 300)
+    assert passed.finished == 300
+    assert passed.events > 3 * 300
+    assert passed.forwards > 0
