@@ -25,4 +25,6 @@ def run_simulated(folder: RunFolder, console: Console) -> None:
         folder.mark(phase, "begin", START_WALL_S + start_s)
         folder.add_results(of_phase)
         folder.mark(phase, "end", max(result.finished.finished_wall_s for result in of_phase))
+    if settings.record_logs:
+        folder.add_logs(simulation.snapshots())
     folder.close()

@@ -117,6 +117,13 @@ class VirtualModel(Protocol):
         0. Raises ServingError."""
 
 
+class VirtualEncoder(Protocol):
+    """An encoder that needs no time: what virtual time can use."""
+
+    def vectors(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors, shape (len(texts), dimensions)."""
+
+
 class Encoder(Protocol):
     """Sentence embeddings."""
 

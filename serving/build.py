@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from serving.api import Backend, BackendSpec, Encoder, EncoderSpec, VirtualModel
+from serving.api import Backend, BackendSpec, Encoder, EncoderSpec, VirtualEncoder, VirtualModel
 from serving.errors import FinalServingError
 from serving.models import KNOWN_MODELS
 
 if TYPE_CHECKING:
+    from serving.encoder import HashingEncoder
     from serving.simulated import SimulatedModel
 
 Options = TypeVar("Options", bound=BaseModel)
@@ -58,6 +59,11 @@ def build_virtual_model(spec: BackendSpec) -> VirtualModel:
             f"runtime simulation one of kind {' or '.join(_VIRTUAL_MODELS)}"
         )
     return _VIRTUAL_MODELS[spec.kind](spec)
+
+
+def build_virtual_encoder(spec: EncoderSpec) -> VirtualEncoder | None:
+    """The encoder of `spec` for virtual time; None for a kind that only works in real time."""
+    return _hashing(spec) if spec.kind == "hashing" else None
 
 
 def _simulated_model(spec: BackendSpec) -> "SimulatedModel":
@@ -106,7 +112,7 @@ def _sentence_transformers(spec: EncoderSpec) -> Encoder:
     return SentenceTransformersEncoder(spec.model, options, environment=environment(spec))
 
 
-def _hashing(spec: EncoderSpec) -> Encoder:
+def _hashing(spec: EncoderSpec) -> "HashingEncoder":
     from serving.encoder import HashingEncoder, HashingOptions
 
     return HashingEncoder(_options(HashingOptions, spec))

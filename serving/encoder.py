@@ -168,6 +168,10 @@ class HashingEncoder:
         """Nothing to load."""
 
     async def encode(self, texts: Sequence[str]) -> Vectors:
+        return self.vectors(texts)
+
+    def vectors(self, texts: Sequence[str]) -> Vectors:
+        """The same without an event loop: shape (len(texts), dimensions)."""
         rows = [self._vector(text) for text in texts]
         return np.stack(rows) if rows else np.zeros((0, self._dimensions), dtype=np.float32)
 

@@ -9,12 +9,13 @@ from actors.agent.shell import AgentShell, AgentSnapshot, Embedder, Memory, Mode
 from actors.agent.state import AgentIdentity, AgentState
 from actors.backpressure.mechanism import Backpressure
 from actors.clock import MonotonicClock
-from actors.config import AgentSettings
+from actors.config import AgentSettings, MemorySettings
 from actors.messages import Address, AgentView, Envelope
 from actors.metrics import Record, Stamped
 from actors.peer import Peer, answered
 from actors.task import AgentId
 from retrieval.build import build_memory
+from retrieval.memory import TrajectoryMemory
 from retrieval.ranking import RankingSettings
 
 PROBE_TEXT = "dimensions"
@@ -23,6 +24,18 @@ PROBE_TEXT = "dimensions"
 def build_state(identity: AgentIdentity, settings: AgentSettings) -> AgentState:
     """A fresh agent with the mechanism that its settings name."""
     return AgentState(identity, settings, Backpressure(settings.mechanism, settings.recorded_candidates))
+
+
+def build_trajectories(settings: MemorySettings, dimensions: int) -> TrajectoryMemory | None:
+    """An empty memory as the settings want it, for vectors of shape (dimensions,); None where they want none."""
+    if settings.kind == "none":
+        return None
+    ranking = RankingSettings(
+        limit=settings.limit, minimum_score=settings.minimum_score, time_weight=settings.time_weight
+    )
+    return build_memory(
+        kind=settings.kind, dimensions=dimensions, capacity=settings.capacity, ranking=ranking
+    )
 
 
 class AgentActor:
@@ -84,19 +97,10 @@ class AgentActor:
     def _shell(self, identity: AgentIdentity, dimensions: int) -> AgentShell:
         settings = self._settings
         memory = None
-        if self._embedder is not None and settings.memory.kind != "none":
-            ranking = RankingSettings(
-                limit=settings.memory.limit,
-                minimum_score=settings.memory.minimum_score,
-                time_weight=settings.memory.time_weight,
-            )
-            trajectories = build_memory(
-                kind=settings.memory.kind,
-                dimensions=dimensions,
-                capacity=settings.memory.capacity,
-                ranking=ranking,
-            )
-            memory = Memory(trajectories=trajectories, embedder=self._embedder)
+        if self._embedder is not None:
+            trajectories = build_trajectories(settings.memory, dimensions)
+            if trajectories is not None:
+                memory = Memory(trajectories=trajectories, embedder=self._embedder)
         return AgentShell(
             build_state(identity, settings),
             settings,

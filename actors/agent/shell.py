@@ -51,6 +51,14 @@ RETRY_PAUSE_S = 0.01
 """Between two tries of a model call, at least: a replica that fails at once must not be asked without end."""
 
 
+def unanswered(request: Request, timeout_s: float) -> RetryableServingError:
+    """A model call that was given up."""
+    return RetryableServingError(
+        f"no answer to the {request.purpose} call within {timeout_s:g} s; raise executor.call_timeout_s "
+        f"or lower executor.max_tokens"
+    )
+
+
 class Model(Protocol):
     """The agent's pinned replica, wherever it runs."""
 
@@ -326,10 +334,7 @@ class AgentShell:
             async with asyncio.timeout(timeout_s):
                 return await self._model.generate(request)
         except TimeoutError:
-            raise RetryableServingError(
-                f"no answer to the {request.purpose} call within {timeout_s:g} s; raise executor.call_timeout_s "
-                f"or lower executor.max_tokens"
-            ) from None
+            raise unanswered(request, timeout_s) from None
 
     async def _recall(self, key_text: str) -> Recollection:
         """Demonstrations for a prompt; without an answer from the encoder the step goes on without them."""

@@ -19,20 +19,22 @@ from actors.agent.events import (
     Executed,
     Note,
     Received,
+    Remember,
     Restore,
     Send,
     Wake,
     Woken,
 )
-from actors.agent.shell import AgentSnapshot
+from actors.agent.shell import AgentSnapshot, LogEntry
 from actors.agent.state import AgentState
 from actors.cluster.api import Finished, Verdict
 from actors.cluster.plan import INTAKE, Plan
 from actors.cluster.simulation_settings import SimulationSettings
+from actors.cluster.virtual_memory import VirtualMemory, memories_of
 from actors.cluster.virtual_steps import StepRunner
 from actors.errors import Final
 from actors.messages import Body, Credit, Envelope, Forward, Report, Submit, about, agent_of
-from actors.metrics import Stamped
+from actors.metrics import CountRecord, Record, Stamped
 from actors.steps.moves import StepResult
 from actors.task import AgentId, StepRecord, Task, TaskId
 from serving.build import build_virtual_model
@@ -77,18 +79,25 @@ class Simulation:
         self._sequences: dict[AgentId, int] = {}
         agents = [agent.agent for agent in plan.agents]
         agent_settings = plan.settings
-        if not self._settings.record:
+        self._records_all = self._settings.record or plan.record_logs
+        self._memories = memories_of(plan) if self._records_all else [VirtualMemory() for _ in agents]
+        self._logs: list[list[LogEntry]] = [[] for _ in agents]
+        if not self._records_all:
             agent_settings = agent_settings.model_copy(update={"notes": False, "recorded_candidates": 0})
         self._states: list[AgentState] = [
             build_state(plan.identity(agent, epoch=1), agent_settings) for agent in agents
         ]
         self._rngs = [np.random.Generator(np.random.PCG64([plan.seed, agent])) for agent in agents]
         self._steps = [
-            StepRunner(agent.agent, build_virtual_model(agent.backend), plan.settings.executor)
-            for agent in plan.agents
+            StepRunner(
+                agent.agent, build_virtual_model(agent.backend), plan.settings.executor, memory, self._count
+            )
+            for agent, memory in zip(plan.agents, self._memories, strict=True)
         ]
         for agent, learned in plan.learned.items():
             self._handle(agent, Restore(counts=learned.counts, credited=learned.credited))
+            for trajectory in learned.trajectories:
+                self._memories[agent].remember(trajectory)
 
     # What a caller does
 
@@ -139,16 +148,16 @@ class Simulation:
         return records
 
     def snapshots(self) -> list[AgentSnapshot]:
-        """What every agent has learned and holds, by agent id. Trajectories are not kept."""
+        """What every agent has learned and holds, by agent id."""
         return [
             AgentSnapshot(
                 identity=state.identity,
                 counts=state.learning.estimates.counts(),
-                trajectories=(),
+                trajectories=memory.trajectories(),
                 holding=tuple(task.task_id for task in state.held()),
-                log=(),
+                log=tuple(log),
             )
-            for state in self._states
+            for state, memory, log in zip(self._states, self._memories, self._logs, strict=True)
         ]
 
     # What happens
@@ -186,13 +195,19 @@ class Simulation:
 
     def _handle(self, agent: AgentId, event: Event) -> None:
         self.events += 1
-        for command in self._states[agent].handle(event, self.now_s, self._rngs[agent]):
+        rng = self._rngs[agent]
+        rng_state = rng.bit_generator.state if self._plan.record_logs else {}
+        commands = self._states[agent].handle(event, self.now_s, rng)
+        if self._plan.record_logs:
+            entry = LogEntry(event=event, now_s=self.now_s, rng_state=rng_state, commands=tuple(commands))
+            self._logs[agent].append(entry)
+        for command in commands:
             self._carry_out(agent, command)
 
     def _carry_out(self, agent: AgentId, command: Command) -> None:
         match command:
             case Note(record=record):
-                self._records.append(Stamped(wall_s=START_WALL_S + self.now_s, record=record))
+                self._note(record)
             case Send(to=to, envelope=envelope):
                 receiver = -1 if to == INTAKE else agent_of(to)
                 self._later(self._settings.delay_s, receiver, envelope)
@@ -203,8 +218,16 @@ class Simulation:
                 self._later(0.0, agent, Executed(task_id=task_id, result=_cancelled(agent)))
             case Wake(key=key, after_s=after_s):
                 self._later(after_s, agent, Woken(key=key))
-            case _:  # trajectories help real models only
-                pass
+            case Remember(trajectory=trajectory):
+                self._memories[agent].remember(trajectory)
+
+    def _note(self, record: Record) -> None:
+        self._records.append(Stamped(wall_s=START_WALL_S + self.now_s, record=record))
+
+    def _count(self, agent: AgentId, what: str) -> None:
+        """What a shell counts by itself."""
+        if self._records_all:
+            self._note(CountRecord(agent=agent, phase="", what=what))
 
     def _goes_on(self, agent: AgentId, call: _Call) -> None:
         moved = self._steps[agent].go_on(call.task_id, call.token, self.now_s)

@@ -11,4 +11,5 @@ class SimulationSettings(Settings):
     delay_s: float = Field(default=0.001, ge=0)
     """Of every message, and of the answer to a hand-over."""
     record: bool = False
-    """Whether measurements are kept."""
+    """Whether measurements and, with an encoder of kind hashing, trajectories are kept: what a run folder shows.
+    Simulated models answer alike with and without them."""

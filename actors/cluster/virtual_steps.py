@@ -1,16 +1,16 @@
 """Execution steps of one agent under virtual time: step machines driven by models that say how long they take."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from actors.agent.shell import RETRY_PAUSE_S, unanswered
+from actors.cluster.virtual_memory import VirtualMemory
 from actors.config import ExecutorSettings
 from actors.steps.machines import STEP_MACHINES
-from actors.steps.moves import Generate, Move, Recall, Recollection, Reply, Step, StepResult, Surroundings
+from actors.steps.moves import Generate, Move, Recall, Reply, Step, StepResult, Surroundings
 from actors.task import AgentId, StepRecord, Task, TaskId
 from serving.api import Completion, Request, Usage, VirtualModel
 from serving.errors import RetryableServingError, ServingError
-
-RETRY_PAUSE_S = 0.01
-"""Between two tries of a model call, at least; as in the shell."""
 
 
 @dataclass(slots=True)
@@ -25,18 +25,29 @@ class _Running:
     tries: int = 0
     call_began_s: float = 0.0
     request: Request | None = None
+    calling: bool = False
+    """Whether a call is under way; else a failed one waits for its next try."""
     reply: Completion | None = None
-    """What the call that is under way will say; None while a failed one waits for its next try."""
+    """What the call that is under way will say; None for one that will take too long."""
 
 
 class StepRunner:
-    """Interprets the steps of one agent. A retrieval finds nothing: what is shown in a prompt matters to real
-    models only."""
+    """Interprets the steps of one agent, as its shell would: the same tries, timeouts and patience."""
 
-    def __init__(self, agent: AgentId, model: VirtualModel, executor: ExecutorSettings) -> None:
+    def __init__(
+        self,
+        agent: AgentId,
+        model: VirtualModel,
+        executor: ExecutorSettings,
+        memory: VirtualMemory,
+        count: Callable[[AgentId, str], None],
+    ) -> None:
+        """`count` is told what the shell would count."""
         self._agent = agent
         self._model = model
         self._executor = executor
+        self._memory = memory
+        self._count = count
         self._machine = STEP_MACHINES[executor.kind]
         self._running: dict[TaskId, _Running] = {}
         self._tokens = 0
@@ -57,17 +68,20 @@ class StepRunner:
         running = self._running.get(task_id)
         if running is None or running.token != token:
             return None
-        if running.reply is None:
+        if not running.calling:
             return self._call(running, now_s)
+        running.calling = False
         self._in_flight -= 1
-        reply, running.reply = running.reply, None
-        return self._advance(running, reply, now_s)
+        if running.reply is None:
+            assert running.request is not None
+            return self._again(running, unanswered(running.request, self._executor.call_timeout_s), now_s)
+        return self._advance(running, running.reply, now_s)
 
     def abort(self, task_id: TaskId) -> None:
         """Forgets a step."""
         running = self._running.pop(task_id, None)
-        if running is not None and running.reply is not None:
-            self._in_flight -= 1
+        if running is not None:
+            self._in_flight -= running.calling
 
     def _advance(
         self, running: _Running, reply: Reply | None, now_s: float
@@ -76,7 +90,7 @@ class StepRunner:
             move: Move = next(running.step) if reply is None else running.step.send(reply)
             while isinstance(move, Recall):
                 running.calls += 1
-                move = running.step.send(Recollection())
+                move = running.step.send(self._memory.recall(move.key_text))
         except StopIteration as stop:
             del self._running[running.task.task_id]
             result: StepResult = stop.value
@@ -104,14 +118,14 @@ class StepRunner:
         try:
             said = self._model.reply(running.request, in_flight=self._in_flight + 1, attempt=running.tries)
         except RetryableServingError as error:
-            pause_s = max(error.after_s, RETRY_PAUSE_S)
-            running.tries += 1
-            if now_s + pause_s > running.call_began_s + self._executor.call_patience_s:
-                return self._failed(running, str(error), now_s)
-            return pause_s, running.token
+            return self._again(running, error, now_s)
         except ServingError as error:
             return self._failed(running, str(error), now_s)
         self._in_flight += 1
+        running.calling = True
+        if said.service_s > self._executor.call_timeout_s:
+            running.reply = None
+            return self._executor.call_timeout_s, running.token
         running.reply = Completion(
             text=said.text,
             usage=Usage(prompt_tokens=said.prompt_tokens, completion_tokens=max(1, len(said.text) // 4)),
@@ -119,6 +133,17 @@ class StepRunner:
             dropped_demonstrations=said.dropped_demonstrations,
         )
         return said.service_s, running.token
+
+    def _again(
+        self, running: _Running, error: RetryableServingError, now_s: float
+    ) -> tuple[float, int] | StepResult:
+        """Waits for the next try, within the executor's patience."""
+        pause_s = max(error.after_s, RETRY_PAUSE_S)
+        running.tries += 1
+        if now_s + pause_s > running.call_began_s + self._executor.call_patience_s:
+            return self._failed(running, str(error), now_s)
+        self._count(self._agent, "model call retried")
+        return pause_s, running.token
 
     def _failed(self, running: _Running, error: str, now_s: float) -> StepResult:
         del self._running[running.task.task_id]

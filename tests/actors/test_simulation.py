@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors.agent.replay import replay
 from actors.cluster.graphs import build_topology
 from actors.cluster.plan import Plan
 from actors.cluster.simulation import START_WALL_S, Simulation
@@ -16,7 +17,7 @@ from actors.cluster.topology import Topology
 from actors.config import BackpressureSettings, ExecutorSettings, MemorySettings
 from actors.errors import Final
 from actors.messages import Cancel, SetPhase
-from actors.metrics import ArrivalRecord, DecisionRecord
+from actors.metrics import ArrivalRecord, CountRecord, DecisionRecord
 from actors.task import AgentId
 from serving.api import BackendSpec
 from serving.build import build_virtual_model
@@ -146,12 +147,27 @@ def test_a_run_stops_at_a_time_and_goes_on() -> None:
 
 def test_a_failing_model_is_asked_again_and_then_given_up() -> None:
     plan = virtual_plan(agents=1, slots=1, options={"failure_rate": 1.0})
-    simulation = Simulation(plan)
+    simulation = Simulation(plan, SimulationSettings(record=True))
     simulation.submit([(0.0, agent, task) for agent, task in make_tasks(1, plan)])
     (one,) = simulation.run()
     assert one.outcome.error is not None
     assert "simulated failure" in one.outcome.error
     assert 59.0 < one.latency_s < 61.0, "the executor's patience"
+    counts = Counter(s.record.what for s in simulation.drain() if isinstance(s.record, CountRecord))
+    assert counts["model call retried"] > 1000
+
+
+def test_a_call_that_takes_too_long_is_given_up() -> None:
+    """Tries of 20 s, each after a pause of 1 s: within a patience of 60 s three begin."""
+    plan = virtual_plan(agents=1, slots=2, options={"service_s": 25.0})
+    executor = ExecutorSettings(kind="direct", call_timeout_s=20.0, call_patience_s=60.0)
+    plan = replace(plan, settings=plan.settings.model_copy(update={"executor": executor}))
+    simulation = Simulation(plan, SimulationSettings(delay_s=0.0))
+    simulation.submit([(0.0, agent, task) for agent, task in make_tasks(1, plan)])
+    (one,) = simulation.run()
+    assert one.outcome.error is not None
+    assert "no answer to the direct call within 20 s" in one.outcome.error
+    assert one.latency_s == pytest.approx(62.0)
 
 
 def test_a_cancelled_step_ends_at_once() -> None:
@@ -230,6 +246,82 @@ def test_decisions_are_those_of_the_same_agents_in_real_time() -> None:
             simulation.credit([verdict(one)])
     virtual = [s.record for s in simulation.drain() if isinstance(s.record, DecisionRecord)]
     assert decisions(virtual) == decisions(asyncio.run(really()).of(DecisionRecord))
+
+
+def remembering_plan(agents: int = 3) -> Plan:
+    """Like-worded problems, so that most recalls find something."""
+    return make_plan(agents, settings=make_agent_settings(), options={"service_s": 0.01, "success_rate": 0.8})
+
+
+def test_what_is_remembered_and_shown_is_what_the_same_agents_remember_and_show_in_real_time() -> None:
+    """One task at a time, all four calls with both retrievals; only the share of the time in the score differs."""
+    import asyncio
+
+    from actors.cluster.local import LocalCluster
+
+    plan = remembering_plan()
+
+    async def really() -> Ran:
+        cluster = LocalCluster(plan)
+        await cluster.start()
+        try:
+            return await run_one_by_one(cluster, plan, 12, settle_s=0.12)
+        finally:
+            await cluster.close()
+
+    simulation = Simulation(plan, SimulationSettings(record=True))
+    start(simulation)
+    finished = []
+    for agent, task in make_tasks(12, plan, prefix="alone"):
+        simulation.submit([(0.2, agent, task)])
+        for one in simulation.run():
+            simulation.credit([verdict(one)])
+            finished.append(one)
+    real = asyncio.run(really())
+
+    def shown(all_finished: list[Any]) -> list[Any]:
+        return [
+            [(step.agent, sorted(name for name, _ in step.recalled)) for step in one.outcome.task.steps]
+            for one in all_finished
+        ]
+
+    assert shown(finished) == shown(real.finished)
+    assert any(names for steps in shown(finished) for _, names in steps), "nothing was recalled"
+    kept = [[t.trajectory_id for t in snapshot.trajectories] for snapshot in simulation.snapshots()]
+    assert kept == [[t.trajectory_id for t in snapshot.trajectories] for snapshot in real.snapshots]
+
+
+def test_memory_and_records_change_nothing_of_what_happens() -> None:
+    plan = remembering_plan()
+
+    def ends(*, record: bool) -> list[tuple[str, int, float]]:
+        simulation = Simulation(plan, SimulationSettings(record=record))
+        start(simulation)
+        simulation.submit([(0.0, agent, task) for agent, task in make_tasks(60, plan)])
+        found = []
+        for one in simulation.run():
+            simulation.credit([verdict(one)])
+            found.append((one.outcome.task.task_id, one.outcome.finisher, one.latency_s))
+        return found
+
+    assert ends(record=True) == ends(record=False)
+
+
+def test_logs_of_virtual_time_are_lived_again() -> None:
+    plan = virtual_plan(
+        options={"service_s": 1.0, "distribution": "exponential"},
+        mechanism=BackpressureSettings(policy="random"),
+        record_logs=True,
+    )
+    simulation = Simulation(plan)
+    start(simulation)
+    simulation.submit([(0.0, agent, task) for agent, task in make_tasks(60, plan)])
+    for one in simulation.run():
+        simulation.credit([verdict(one)])
+    for snapshot in simulation.snapshots():
+        again = replay(snapshot.log, snapshot.identity, plan.settings)
+        assert again == [list(entry.commands) for entry in snapshot.log]
+        assert len(snapshot.log) > 60
 
 
 def test_a_large_sparse_graph_runs() -> None:

@@ -18,6 +18,7 @@ from experiments.datasets.registry import load
 from experiments.launch import execute, load_data, new_run
 from experiments.phases import build_stream
 from experiments.pools import plan_of
+from experiments.replay import replay_logs
 from experiments.report import write_report
 from experiments.settings import RunSettings, checked, load_pool
 from experiments.summary import summarise
@@ -149,6 +150,14 @@ def test_a_run_under_virtual_time_leaves_a_folder_like_any_other(tmp_path: Path)
     assert same.accuracy is not None
     assert same.latency_s is not None
     assert (same.common, same.accuracy.value, same.latency_s.value) == (24, 0, 0)
+
+
+def test_the_log_of_a_run_under_virtual_time_is_lived_again(tmp_path: Path) -> None:
+    folder = new_run(settings_of(warmup=24, test=24, record_logs=True), tmp_path)
+    execute(folder, Console(quiet=True))
+    table, same = replay_logs(folder)
+    assert same
+    assert table.row_count == 3
 
 
 # Halves
