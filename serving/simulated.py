@@ -13,9 +13,9 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import NormalDist
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveInt
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveInt, model_validator
 
 from serving.api import Completion, Request, Usage, VirtualReply
 from serving.errors import FinalServingError, RetryableServingError
@@ -38,11 +38,15 @@ class SimulatedOptions(BaseModel):
     """Takes the place of `service_s` for these purposes."""
     service_factor_by_type: Mapping[str, NonNegativeFloat] = Field(default_factory=dict)
     """Multiplies the mean for these task types."""
-    distribution: Literal["fixed", "exponential", "lognormal"] = "fixed"
+    distribution: Literal["fixed", "exponential", "lognormal", "measured"] = "fixed"
     service_cv: NonNegativeFloat = 0.5
     """Coefficient of variation (standard deviation / mean) of a lognormal service time."""
+    service_shape: tuple[NonNegativeFloat, ...] = ()
+    """Of a measured service time: times of a real model, in any unit. A call takes its mean, times one of them that
+    is drawn for it, over the mean of them all."""
     slowdown_exponent: NonNegativeFloat = 0.0
-    """A call that starts with n in flight, itself included, takes n ** this as long."""
+    """A call that starts with n in flight, itself included, takes n ** this as long. What starts or ends later
+    does not change it; see `tests/actors/test_processor_sharing.py` for how little that matters."""
     success_rate: Rate = 1.0
     """Share of tasks whose answer is right."""
     success_rate_by_type: Mapping[str, Rate] = Field(default_factory=dict)
@@ -63,6 +67,12 @@ class SimulatedOptions(BaseModel):
     max_model_len: PositiveInt | None = None
     """Context in (estimated) tokens; None for no bound."""
 
+    @model_validator(mode="after")
+    def _shape_where_measured(self) -> Self:
+        if self.distribution == "measured" and not sum(self.service_shape):
+            raise ValueError("distribution measured needs service_shape, the times that were measured")
+        return self
+
 
 class SimulatedModel:
     """The model itself: a function of the request. Neither sleeps nor keeps anything, so it also serves a
@@ -71,6 +81,7 @@ class SimulatedModel:
     def __init__(self, model: str, options: SimulatedOptions) -> None:
         self._model = model
         self._options = options
+        self._shape_mean = sum(options.service_shape) / max(1, len(options.service_shape))
 
     def reply(self, request: Request, *, in_flight: int = 1, attempt: int = 0) -> VirtualReply:
         """Raises RetryableServingError at `failure_rate`, PromptTooLongError, and FinalServingError where
@@ -107,6 +118,9 @@ class SimulatedModel:
         draw = self._draw("service", request.request_id, request.purpose)
         if options.distribution == "exponential":
             return -mean_s * math.log1p(-draw)
+        if options.distribution == "measured":
+            shape = options.service_shape
+            return mean_s * shape[int(draw * len(shape))] / self._shape_mean
         if options.distribution == "lognormal" and options.service_cv > 0:
             variance = math.log1p(options.service_cv**2)
             normal = NormalDist().inv_cdf(max(draw, 1e-12))

@@ -1,7 +1,8 @@
 """How long a real model's calls take, alone and side by side: `python -m experiments perf calls --pool POOL`.
 
-Prints the options that make a simulated model as slow: mean seconds by purpose, and the exponent e of the slowdown
-n ** e of n calls in flight, fitted through the measured concurrencies (least squares in logarithms).
+Prints the options that make a simulated model as slow: mean seconds by purpose, the exponent e of the slowdown
+n ** e of n calls in flight, fitted through the measured concurrencies (least squares in logarithms), and how the times
+spread around their means, as quantiles.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 
 from actors.config import ExecutorSettings
@@ -28,6 +30,8 @@ from serving.build import build_backend
 IN_FLIGHT = (1, 3, 9)
 TASKS = {1: 4, 3: 9, 9: 18}
 """Tasks at each concurrency; those that ran beside idle workers are not counted."""
+QUANTILES = 16
+"""Of the spread of times."""
 
 
 def main(console: Console, pool_file: Path) -> int:
@@ -52,6 +56,8 @@ def main(console: Console, pool_file: Path) -> int:
             purpose: round(statistics.mean(durations_s[1][purpose]), 3) for purpose in purposes
         },
         "slowdown_exponent": round(exponent(slowdowns), 3),
+        "distribution": "measured",
+        "service_shape": [round(value, 3) for value in shape(durations_s)],
     }
     console.print("options of a simulated model as slow as this one:", json.dumps(options), soft_wrap=True)
     return 0
@@ -63,6 +69,18 @@ def slowdown(durations_s: dict[int, dict[str, list[float]]], n: int) -> float:
         statistics.mean(durations_s[n][purpose]) / statistics.mean(alone)
         for purpose, alone in durations_s[1].items()
     )
+
+
+def shape(durations_s: dict[int, dict[str, list[float]]]) -> list[float]:
+    """Quantiles of the times of all calls, each over the mean of its purpose at its concurrency."""
+    ratios = [
+        duration_s / statistics.mean(alike)
+        for by_purpose in durations_s.values()
+        for alike in by_purpose.values()
+        for duration_s in alike
+    ]
+    levels = (np.arange(QUANTILES) + 0.5) / QUANTILES
+    return np.quantile(ratios, levels).tolist()  # type: ignore[no-any-return]
 
 
 def exponent(slowdowns: dict[int, float]) -> float:

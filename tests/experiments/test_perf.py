@@ -96,6 +96,15 @@ def test_the_slowdown_of_calls_is_fitted_through_one() -> None:
     assert calls.exponent(slowdowns) == pytest.approx(0.5)
 
 
+def test_the_spread_of_calls_is_taken_around_the_mean_of_their_like() -> None:
+    like = [1.0, 2.0, 3.0]
+    durations_s = {n: {"answer": [n * t for t in like], "router": [0.1 * t for t in like]} for n in (1, 3, 9)}
+    found = calls.shape(durations_s)
+    assert len(found) == calls.QUANTILES
+    assert (found[0], found[-1]) == pytest.approx((0.5, 1.5))
+    assert sum(found) / len(found) == pytest.approx(1.0, abs=0.01)
+
+
 def test_call_times_of_a_model_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A simulated model of 10 ms a call that slows down with the square root of the calls beside it."""
     monkeypatch.setattr(calls, "TASKS", {1: 3, 3: 9, 9: 27})

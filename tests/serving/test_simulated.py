@@ -1,9 +1,11 @@
 import asyncio
 import json
 import time
+from collections import Counter
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from serving.api import Completion, Prompt, Request, Sampling
 from serving.errors import FinalServingError, RetryableServingError
@@ -95,13 +97,14 @@ def test_split_and_complete_rates() -> None:
     assert checks.count("complete") / len(TASKS) == pytest.approx(0.75, abs=0.07)
 
 
-@pytest.mark.parametrize("distribution", ["fixed", "exponential", "lognormal"])
+@pytest.mark.parametrize("distribution", ["fixed", "exponential", "lognormal", "measured"])
 def test_service_times_have_the_mean_of_purpose_and_type(distribution: str) -> None:
     model = simulated(
         distribution=distribution,
         service_s=1.0,
         service_s_by_purpose={"answer": 2.0},
         service_factor_by_type={"sums": 3.0},
+        service_shape=(3.0, 4.0, 5.0, 28.0),
     )
     many = [f"task-{index}" for index in range(4000)]
     times_s = [model.reply(ask(task)).service_s for task in many]
@@ -109,6 +112,15 @@ def test_service_times_have_the_mean_of_purpose_and_type(distribution: str) -> N
     assert (len(set(times_s)) == 1) == (distribution == "fixed")
     thoughts_s = [model.reply(ask(task, purpose="thought")).service_s for task in many]
     assert sum(thoughts_s) / len(thoughts_s) == pytest.approx(3.0, rel=0.05)
+
+
+def test_measured_times_keep_their_shape_in_any_unit() -> None:
+    model = simulated(distribution="measured", service_s=2.0, service_shape=(300.0, 500.0, 1000.0, 2200.0))
+    times_s = Counter(model.reply(ask(f"task-{index}")).service_s for index in range(2000))
+    assert set(times_s) == {0.6, 1.0, 2.0, 4.4}
+    assert min(times_s.values()) > 400
+    with pytest.raises(ValidationError, match="needs service_shape"):
+        SimulatedOptions(distribution="measured")
 
 
 def test_calls_in_flight_slow_each_other() -> None:
