@@ -25,6 +25,9 @@ from actors.task import AgentId, Task, TaskId
 class WaitingTasks(Protocol):
     """The agent's own queues, to read."""
 
+    def __len__(self) -> int:
+        """Waiting tasks of all types."""
+
     def oldest(self, type_index: int) -> Iterator[Task]:
         """Waiting tasks of a type, oldest first."""
 

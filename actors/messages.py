@@ -1,6 +1,7 @@
 """Everything that crosses an actor border: one frozen type each, and the envelope around it. Pure."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import NewType
 
 from actors.task import AgentId, Outcome, Task, TaskId, TaskType
@@ -9,11 +10,13 @@ Address = NewType("Address", str)
 """`agent:<id>`, `intake:<id>` or `driver`."""
 
 
+@cache
 def agent_address(agent: AgentId) -> Address:
     """Where an agent's messages go."""
     return Address(f"agent:{agent}")
 
 
+@cache
 def agent_of(address: Address) -> AgentId:
     """The agent behind an address; ValueError for any other."""
     return AgentId(int(address.removeprefix("agent:")))

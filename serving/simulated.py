@@ -89,7 +89,8 @@ class SimulatedModel:
         prompt, dropped = request.prompt, 0
         if self._options.max_model_len is not None:
             prompt, dropped = fit(prompt, approximate_tokens, self._options.max_model_len)
-        if self._draw("failure", request.request_id, str(attempt)) < self._options.failure_rate:
+        rate = self._options.failure_rate
+        if rate and self._draw("failure", request.request_id, str(attempt)) < rate:
             raise RetryableServingError(f"simulated failure of {self._model} on {request.request_id}", 0.0)
         return VirtualReply(
             text=self._text(request),

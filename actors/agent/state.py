@@ -400,7 +400,8 @@ class AgentState:
     # Views
 
     def _heard(self, agent: AgentId, view: AgentView | None, now_s: float) -> None:
-        self._unreachable -= {agent}
+        if agent in self._unreachable:
+            self._unreachable -= {agent}
         if view is not None:
             self._neighbours.merge(view, now_s)
 

@@ -38,7 +38,7 @@ def situation_of(
     return Situation(
         waiting=view.waiting_T[c] + 1,
         waiting_J=waiting_J,
-        load=float(view.waiting_T.sum()) + view.in_service + extra,
+        load=float(len(view.queued) + view.in_service + extra),
         load_J=load_J,
         slots=view.slots,
         slots_J=table.slots_J,

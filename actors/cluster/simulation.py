@@ -5,7 +5,6 @@ measures; a run of an hour takes seconds, and the same plan and stream always gi
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -43,16 +42,6 @@ START_WALL_S = 946_684_800.0
 """Virtual time 0 on the calendar (1 January 2000, UTC): recognisable, and the same in every run."""
 
 
-class _Due(NamedTuple):
-    """Something that happens at a virtual time; `order` keeps what is due at once in the order it was asked for."""
-
-    at_s: float
-    order: int
-    agent: AgentId
-    """-1: the intake."""
-    what: "Event | Envelope | _Call"
-
-
 @dataclass(slots=True)
 class _Call:
     """A model call that ends."""
@@ -60,6 +49,13 @@ class _Call:
     task_id: TaskId
     token: int
     """Which execution it belongs to: one that was aborted has no more use for it."""
+
+
+_Happening = Event | Envelope | _Call
+_Due = tuple[float, int, int, _Happening]
+"""(virtual time, order, agent, what): `order` keeps what is due at once in the order it was asked for; agent -1 is
+the intake. A plain tuple: there are millions, and a heap compares them."""
+INTAKE_INDEX = -1
 
 
 class Simulation:
@@ -126,19 +122,18 @@ class Simulation:
         """Lets things happen; yields each result at its virtual time. Ends when nothing is left to happen, or
         before the first thing after `until_s`. The caller may submit and credit in between."""
         heap = self._heap
-        while heap and heap[0].at_s <= until_s:
-            due = heapq.heappop(heap)
-            self.now_s = due.at_s
-            if due.agent < 0:
-                assert isinstance(due.what, Envelope)
-                if (finished := self._finish(due.what)) is not None:
+        while heap and heap[0][0] <= until_s:
+            self.now_s, _, index, what = heapq.heappop(heap)
+            agent = AgentId(index)
+            if isinstance(what, Envelope):
+                if index != INTAKE_INDEX:
+                    self._arrive(agent, what)
+                elif (finished := self._finish(what)) is not None:
                     yield finished
-            elif isinstance(due.what, Envelope):
-                self._arrive(due.agent, due.what)
-            elif isinstance(due.what, _Call):
-                self._goes_on(due.agent, due.what)
+            elif isinstance(what, _Call):
+                self._goes_on(agent, what)
             else:
-                self._handle(due.agent, due.what)
+                self._handle(agent, what)
         if until_s != np.inf:
             self.now_s = max(self.now_s, until_s)
 
@@ -162,9 +157,9 @@ class Simulation:
 
     # What happens
 
-    def _later(self, after_s: float, agent: int, what: "Event | Envelope | _Call") -> None:
+    def _later(self, after_s: float, agent: int, what: _Happening) -> None:
         self._order += 1
-        heapq.heappush(self._heap, _Due(self.now_s + after_s, self._order, AgentId(agent), what))
+        heapq.heappush(self._heap, (self.now_s + after_s, self._order, agent, what))
 
     def _tell(self, agent: AgentId, body: Body, after_s: float, task: Task | None = None) -> None:
         sequence = self._sequences.get(agent, 0)
@@ -206,11 +201,11 @@ class Simulation:
 
     def _carry_out(self, agent: AgentId, command: Command) -> None:
         match command:
+            case Send(to=to, envelope=envelope):
+                receiver = INTAKE_INDEX if to == INTAKE else agent_of(to)
+                self._later(self._settings.delay_s, receiver, envelope)
             case Note(record=record):
                 self._note(record)
-            case Send(to=to, envelope=envelope):
-                receiver = -1 if to == INTAKE else agent_of(to)
-                self._later(self._settings.delay_s, receiver, envelope)
             case Execute(task=task, surroundings=surroundings):
                 self._step(agent, self._steps[agent].begin(task, surroundings, self.now_s), task.task_id)
             case Abort(task_id=task_id):

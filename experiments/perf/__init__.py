@@ -1,1 +1,1 @@
-"""Benchmarks of the runtime itself: `python -m experiments perf core | runtime`."""
+"""Benchmarks of the runtime itself: `python -m experiments perf core | runtime | simulation | calls`."""
