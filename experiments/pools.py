@@ -14,7 +14,7 @@ from experiments.datasets.rows import Row
 from experiments.settings import BackendSettings, RunSettings
 from experiments.verdicts import recorded_verdicts
 from serving.api import BackendSpec, EncoderSpec
-from serving.build import build_backend, build_encoder
+from serving.build import build_backend, build_encoder, build_virtual_model
 from serving.errors import ServingError
 from serving.models import check_name
 
@@ -48,7 +48,7 @@ def plan_of(settings: RunSettings, rows: Sequence[Row], learned: Mapping[AgentId
         record_logs=settings.record_logs,
         learned=learned,
     )
-    _check(plan)
+    _check(plan, virtual=settings.runtime == "simulation")
     return plan
 
 
@@ -81,11 +81,13 @@ def _verdicts(model: str, rows: Sequence[Row], data_dir: Path | None) -> dict[st
     return {task_id: known[model][original] for task_id, original in question.items()}
 
 
-def _check(plan: Plan) -> None:
+def _check(plan: Plan, *, virtual: bool) -> None:
     """Building is cheap and loads nothing: a wrong option shows here and not after minutes."""
     Backpressure(plan.settings.mechanism, plan.settings.recorded_candidates)  # raises SettingsError
     for agent in plan.agents:
         try:
+            if virtual:
+                build_virtual_model(agent.backend)
             build_backend(agent.backend)
             if agent.backend.kind == "vllm_engine":
                 check_name(agent.backend.model)

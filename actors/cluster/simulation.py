@@ -31,12 +31,13 @@ from actors.cluster.plan import INTAKE, Plan
 from actors.cluster.simulation_settings import SimulationSettings
 from actors.cluster.virtual_memory import VirtualMemory, memories_of
 from actors.cluster.virtual_steps import StepRunner
-from actors.errors import Final
+from actors.errors import ClusterError, Final
 from actors.messages import Body, Credit, Envelope, Forward, Report, Submit, about, agent_of
 from actors.metrics import CountRecord, Record, Stamped
 from actors.steps.moves import StepResult
 from actors.task import AgentId, StepRecord, Task, TaskId
 from serving.build import build_virtual_model
+from serving.errors import ServingError
 
 START_WALL_S = 946_684_800.0
 """Virtual time 0 on the calendar (1 January 2000, UTC): recognisable, and the same in every run."""
@@ -62,7 +63,7 @@ class Simulation:
     """A running plan under virtual time. Not thread-safe; nothing happens outside of `run`."""
 
     def __init__(self, plan: Plan, settings: SimulationSettings | None = None) -> None:
-        """Raises FinalServingError for a model that cannot run under virtual time."""
+        """Raises ClusterError naming a model that cannot run under virtual time."""
         self._plan = plan
         self._settings = settings or SimulationSettings()
         self.now_s = 0.0
@@ -84,11 +85,13 @@ class Simulation:
             build_state(plan.identity(agent, epoch=1), agent_settings) for agent in agents
         ]
         self._rngs = [np.random.Generator(np.random.PCG64([plan.seed, agent])) for agent in agents]
+        try:
+            models = [build_virtual_model(agent.backend) for agent in plan.agents]
+        except ServingError as error:
+            raise ClusterError(f"plan {plan.name!r} could not start: {error}") from error
         self._steps = [
-            StepRunner(
-                agent.agent, build_virtual_model(agent.backend), plan.settings.executor, memory, self._count
-            )
-            for agent, memory in zip(plan.agents, self._memories, strict=True)
+            StepRunner(agent, model, plan.settings.executor, memory, self._count)
+            for agent, model, memory in zip(agents, models, self._memories, strict=True)
         ]
         for agent, learned in plan.learned.items():
             self._handle(agent, Restore(counts=learned.counts, credited=learned.credited))

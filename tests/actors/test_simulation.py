@@ -15,7 +15,7 @@ from actors.cluster.simulation import START_WALL_S, Simulation
 from actors.cluster.simulation_settings import SimulationSettings
 from actors.cluster.topology import Topology
 from actors.config import BackpressureSettings, ExecutorSettings, MemorySettings
-from actors.errors import Final
+from actors.errors import ClusterError, Final
 from actors.messages import Cancel, SetPhase
 from actors.metrics import ArrivalRecord, CountRecord, DecisionRecord
 from actors.task import AgentId
@@ -193,6 +193,10 @@ def test_a_task_id_under_way_is_refused() -> None:
 def test_real_engines_are_refused_by_name() -> None:
     with pytest.raises(FinalServingError, match=r"'vllm_engine'.*real time.*simulated or replay"):
         build_virtual_model(BackendSpec(kind="vllm_engine", model="m"))
+    plan = virtual_plan()
+    real = replace(plan.agents[0], backend=BackendSpec(kind="vllm_engine", model="m"))
+    with pytest.raises(ClusterError, match=r"'tried' could not start.*'vllm_engine'"):
+        Simulation(replace(plan, agents=(real, *plan.agents[1:])))
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -152,6 +152,14 @@ def test_a_run_under_virtual_time_leaves_a_folder_like_any_other(tmp_path: Path)
     assert (same.common, same.accuracy.value, same.latency_s.value) == (24, 0, 0)
 
 
+def test_a_pool_of_real_engines_is_refused_before_there_is_a_folder(tmp_path: Path) -> None:
+    pool = load_pool(POOL)
+    pool["agents"][1]["backend"] = {"kind": "vllm_engine", "model": "smollm2-135m-instruct"}
+    with pytest.raises(SettingsError, match=r"agent 'a2' of pool .*works in real time only"):
+        new_run(settings_of(pool=pool), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_log_of_a_run_under_virtual_time_is_lived_again(tmp_path: Path) -> None:
     folder = new_run(settings_of(warmup=24, test=24, record_logs=True), tmp_path)
     execute(folder, Console(quiet=True))
