@@ -10,7 +10,7 @@ from experiments.trial import simulate
 
 def run_simulated(folder: RunFolder, console: Console) -> None:
     """Runs the folder's stream and writes everything at the end: interrupted, it begins anew. Raises
-    FinalServingError for a model that only works in real time."""
+    SettingsError for a model that only works in real time."""
     settings, stream = folder.settings(), folder.tasks()
     recording = settings.simulation.model_copy(update={"record": True})
     settings = settings.model_copy(update={"simulation": recording})
