@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from rich.console import Console
 
 from actors.errors import SettingsError
 from experiments.__main__ import main
+from experiments.datasets.rows import Row
 from experiments.deals.bound import best_accuracy
 from experiments.deals.studies import cells as cells_module
 from experiments.deals.studies.arms import Arm, baselines, deals, mechanism, router, single
@@ -18,8 +20,11 @@ from experiments.deals.studies.cells import Cell, run_cell
 from experiments.deals.studies.command import run_study, study_settings
 from experiments.deals.studies.pools import agent_names, pool, repeated
 from experiments.deals.studies.study import StudyFolder, StudySettings, point_values, run_cells
+from experiments.deals.studies.votes import plurality, voted
+from experiments.trial import Trial
 
 POOL = pool("simulated-unlike-x3")
+ROW = Row(task_id="t", task_type="x", problem="?", answer="A", answer_format="a letter", grader="exact")
 
 
 def asked(study: str = "deals-vsweep", **changes: object) -> StudySettings:
@@ -51,8 +56,6 @@ def test_every_study_makes_cells_that_can_be_checked(tmp_path: Path, monkeypatch
 
 
 def test_a_cell_of_known_rates_is_below_the_bound_and_near_it() -> None:
-    from dataclasses import replace
-
     figures = run_cell(cell(replace(router(online=False), knows_rates=True), test=240))
     routed, bound, oracle = (figures[name] for name in ("routed_accuracy", "bound", "oracle"))
     assert isinstance(routed, float)
@@ -76,8 +79,35 @@ def test_a_vote_costs_all_copies_and_takes_the_plurality() -> None:
     (vote,) = (arm for arm in baselines(agent_names(POOL)) if arm.copies == 3)
     figures = run_cell(cell(vote))
     assert figures["calls"] == 3.0
-    assert cells_module._plurality(["B", "A", "A"]) == 1
-    assert cells_module._plurality(["B", "A", "C"]) == 0, "a tie goes to the smallest index"
+    assert figures["heaviest_share"] == 1.0, "every agent works on every task"
+    assert "bound" not in figures, "the bound is on the choice of one agent"
+    assert plurality(["B", "A", "A"]) == 1
+    assert plurality(["B", "A", "C"]) == 0, "a tie goes to the smallest index"
+    assert plurality(["", "", "C"]) == 2, "an error has no vote"
+    assert plurality(["", ""]) == 0
+
+
+def test_an_error_of_one_copy_is_no_error_of_the_vote() -> None:
+    rows = [replace(row, task_id=f"t{n}", answer="A", grader="exact") for n, row in enumerate([ROW] * 2)]
+    copies = 3
+    trial = Trial(
+        task_ids_M=tuple(f"t{n}#{c}" for c in range(copies) for n in range(2)),
+        answers_M=("", "", "A", "", "A", ""),
+        type_M=np.zeros(6, dtype=int),
+        finisher_M=np.array([0, 0, 1, 1, 2, 2]),
+        correct_M=np.zeros(6, dtype=bool),
+        latency_s_M=np.array([1.0, 2, 3, 4, 5, 6]),
+        forwards_M=np.zeros(6, dtype=int),
+        calls_M=np.ones(6, dtype=int),
+        errors=4, makespan_s=60.0, slots=27, busy_s=1.0, warmup_steps=0, agents=3,
+    )  # fmt: skip
+    vote = voted(trial, rows, copies)
+    assert vote.correct_M.tolist() == [True, False]
+    assert vote.errors == 1, "one of two tasks has no answer at all"
+    assert vote.throughput_per_min == pytest.approx(1.0)
+    assert vote.latency_s_M.tolist() == [5.0, 6.0]
+    assert vote.calls_M.tolist() == [3, 3]
+    assert vote.finisher_M[0] == 1
 
 
 def test_arms_change_only_what_they_name() -> None:

@@ -18,7 +18,9 @@ class Arm:
     changes: tuple[str, ...] = ()
     """Assignments as `--set` takes them."""
     copies: int = 1
-    """How many agents answer each task, the plurality of whose answers counts."""
+    """How many answers each task gets, the plurality of which counts."""
+    at: int | None = None
+    """The agent that gives all of them; None: one each by the first agents."""
     most_seeds: int | None = None
     """An arm that only illustrates may do with fewer seeds than the study."""
     knows_rates: bool = False
