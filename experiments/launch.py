@@ -5,7 +5,7 @@ import fcntl
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -36,12 +36,22 @@ CLOSE_S = 10.0
 
 def new_run(settings: RunSettings, runs_dir: Path) -> RunFolder:
     """A fresh run folder with its whole task stream. Raises SettingsError or DataSetError; leaves nothing then."""
+    return run_at(_new_path(settings, runs_dir), settings)
+
+
+def run_at(
+    path: Path,
+    settings: RunSettings,
+    altered: Callable[[list[StreamTask]], list[StreamTask]] | None = None,
+) -> RunFolder:
+    """The same at a given path, with another stream made of the usual one if asked."""
     check_origin()
     data_set = load_data(settings.dataset, warmup=settings.warmup, test=settings.test, seed=settings.seed)
     stream = build_stream(data_set, settings)
+    stream = altered(stream) if altered is not None else stream
     plan_of(settings, [task.row for task in stream], {})  # a pool that cannot be built leaves no folder
     machine = describe_machine() | {"dataset_label": data_set.label}
-    return RunFolder.create(_new_path(settings, runs_dir), settings, machine, stream)
+    return RunFolder.create(path, settings, machine, stream)
 
 
 def old_run(name: str, runs_dir: Path) -> RunFolder:

@@ -39,6 +39,8 @@ class Trial:
     slots: int
     busy_s: float
     """Slot time of the test's execution steps."""
+    call_s: float
+    """Mean duration of a model call of the test."""
     warmup_steps: int
     """Execution steps of the warm-up: its cost."""
     agents: int
@@ -153,6 +155,7 @@ def trial_of(plan: Plan, results: Sequence[Result], makespan_s: float) -> Trial:
     test = [result.finished for result in results if result.phase == "test"]
     warmup = [result.finished for result in results if result.phase == "warmup"]
     tasks = [finished.outcome.task for finished in test]
+    calls_s = [call.duration_s for task in tasks for step in task.steps for call in step.calls]
     return Trial(
         task_ids_M=tuple(task.task_id for task in tasks),
         answers_M=tuple(finished.outcome.answer or "" for finished in test),
@@ -166,6 +169,7 @@ def trial_of(plan: Plan, results: Sequence[Result], makespan_s: float) -> Trial:
         makespan_s=makespan_s,
         slots=sum(agent.slots for agent in plan.agents),
         busy_s=sum(step.duration_s for task in tasks for step in task.steps),
+        call_s=float(np.mean(calls_s)) if calls_s else 0.0,
         warmup_steps=sum(len(finished.outcome.task.steps) for finished in warmup),
         agents=len(plan.agents),
     )

@@ -16,7 +16,7 @@ from actors.routing.quality import Counts
 from actors.routing.scores import Floats
 from actors.task import AgentId
 from experiments.datasets.rows import DataSet
-from experiments.deals.bound import best_accuracy, oracle_accuracy
+from experiments.deals.bound import best_accuracy, bound_curve, oracle_accuracy
 from experiments.deals.studies.arms import Arm
 from experiments.deals.studies.votes import voted, with_copies
 from experiments.launch import load_data
@@ -29,6 +29,10 @@ from experiments.verdicts import recorded_verdicts
 Figures = dict[str, float | list[float] | None]
 KNOWN_TRIES = 10_000
 """Verdicts that stand for a rate which is known."""
+CURVE_POINTS = 9
+"""Heaviest shares at which the bound is computed, from an even share to all."""
+CURVE_AGENTS = 30
+"""Of larger pools the curve would cost more than the trial."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +87,7 @@ def run_cell(cell: Cell) -> Figures:
 
 def figures_of(trial: Trial, rates_AT: Floats | None, *, vote: bool = False) -> Figures:
     """Everything a table may show of a trial. With true rates also what its routing was worth: the mean true rate of
-    (finisher, type), and the linear programme's best at the same heaviest share, at even shares, and without a cap.
+    (finisher, type), and the linear programme's best at the same heaviest share, from even shares to no cap.
     In a vote some agent works on every task, and no bound on the choice of one agent binds it."""
     figures: Figures = {
         "accuracy": trial.accuracy,
@@ -96,6 +100,7 @@ def figures_of(trial: Trial, rates_AT: Floats | None, *, vote: bool = False) -> 
         "utilisation": trial.utilisation,
         "forwards": float(trial.forwards_M.mean()),
         "calls": float(trial.calls_M.mean()),
+        "call_s": trial.call_s,
         "warmup_steps": trial.warmup_steps,
         "errors": trial.errors,
     }
@@ -103,7 +108,9 @@ def figures_of(trial: Trial, rates_AT: Floats | None, *, vote: bool = False) -> 
         shares_T = np.bincount(trial.type_M, minlength=rates_AT.shape[1]) / len(trial.type_M)
         figures["routed_accuracy"] = float(rates_AT[trial.finisher_M, trial.type_M].mean())
         figures["bound"] = best_accuracy(rates_AT, shares_T, trial.heaviest_share)
-        figures["bound_even"] = best_accuracy(rates_AT, shares_T, 1 / trial.agents)
+        if trial.agents <= CURVE_AGENTS:
+            shares = np.linspace(1 / trial.agents, 1, CURVE_POINTS)
+            figures["bound_curve"] = bound_curve(rates_AT, shares_T, shares.tolist()).tolist()
         figures["oracle"] = oracle_accuracy(rates_AT, shares_T)
     return figures
 

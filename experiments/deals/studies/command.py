@@ -1,62 +1,102 @@
 """`python -m experiments run <study>`: runs a study, or goes on with one, and shows what it found."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, Literal
 
 from rich.console import Console
 
 from actors.errors import SettingsError
 from experiments.datasets.halves import Half
 from experiments.deals.studies.catalogue import STUDIES
-from experiments.deals.studies.study import (
-    Study,
-    StudyBackend,
-    StudyFolder,
-    StudySettings,
-    run_cells,
-    write_study_report,
-)
+from experiments.deals.studies.pools import StudyBackend, backend_of, pool
+from experiments.deals.studies.running import run_cells
+from experiments.deals.studies.study import DATA, Study, StudyFolder, StudySettings, write_study_report
+from experiments.settings import load_pool
 
 
 def study_settings(
     name: str,
     *,
-    backend: StudyBackend | None,
-    seeds: int | None,
-    first_seed: int | None,
-    warmup: int | None,
-    test: int | None,
-    data_dir: Path | None,
-    half: Half | None,
-    changes: list[str],
+    backend: StudyBackend | None = None,
+    pools: Sequence[Path] = (),
+    seeds: int | None = None,
+    first_seed: int | None = None,
+    warmup: int | None = None,
+    test: int | None = None,
+    dataset: dict[str, Any] | None = None,
+    data_dir: Path | None = None,
+    half: Half | None = None,
+    runtime: Literal["ray", "local", "simulation"] | None = None,
+    capacity_per_s: float | None = None,
+    changes: Sequence[str] = (),
 ) -> StudySettings:
-    """The study's own defaults under what was given. Raises SettingsError for a backend it does not run on."""
+    """The study's own defaults under what was given. Raises SettingsError for what it cannot run on."""
     study = STUDIES[name]
-    chosen = backend if backend is not None else next(iter(study.defaults))
-    if chosen not in study.defaults:
-        raise SettingsError(f"study {name} runs on {' or '.join(study.defaults)}, not on {chosen}")
+    given = [load_pool(path) for path in pools]
+    chosen = _backend(study, backend, given)
     values = dict(study.defaults[chosen])
-    given = {"seeds": seeds, "warmup": warmup, "test": test}
-    values |= {key: value for key, value in given.items() if value is not None}
+    sizes = {"seeds": seeds, "warmup": warmup, "test": test}
+    values |= {key: value for key, value in sizes.items() if value is not None}
     if values["seeds"] < 1 or values["test"] < 1 or values["warmup"] < 0:
         raise SettingsError(f"study {name}: --seeds and --test must be at least 1, --warmup at least 0")
+    if (capacity_per_s or 1) <= 0:
+        raise SettingsError(f"study {name}: --rate must be above 0")
+    own = {"name": DATA[chosen]["name"]} if given else DATA[chosen]
     return StudySettings(
         study=name,
         backend=chosen,
+        pools=tuple(given or map(pool, study.pools[chosen])),
+        dataset=_dataset(own, dataset or {}),
         data_dir=data_dir,
         half=half or study.half,
+        runtime=_runtime(chosen, runtime),
+        capacity_per_s=capacity_per_s,
         changes=tuple(changes),
         first_seed=1 if first_seed is None else first_seed,
         **values,
     )
 
 
+def _backend(study: Study, asked: StudyBackend | None, given: Sequence[dict[str, Any]]) -> StudyBackend:
+    if len(given) > study.most_pools:
+        most = "one pool" if study.most_pools == 1 else f"at most {study.most_pools} pools"
+        raise SettingsError(f"study {study.name} takes {most}, {len(given)} were given")
+    found = backend_of(given) if given else None
+    if found is not None and asked not in {None, found}:
+        raise SettingsError(f"the pool's backend is {found}; leave out --backend {asked}")
+    chosen = found or asked or next(iter(study.defaults))
+    if chosen not in study.defaults:
+        raise SettingsError(f"study {study.name} runs on {' or '.join(study.defaults)}, not on {chosen}")
+    return chosen
+
+
+def _dataset(own: Any, asked: dict[str, Any]) -> dict[str, Any]:
+    """Another data set has other types and no difficulty."""
+    if asked.get("name", own["name"]) == own["name"]:
+        return dict(own) | asked
+    return asked
+
+
+def _runtime(
+    backend: StudyBackend, asked: Literal["ray", "local", "simulation"] | None
+) -> Literal["ray", "local", "simulation"]:
+    if backend == "vllm":
+        if asked == "simulation":
+            raise SettingsError("real engines work in real time: --runtime ray or local")
+        return asked or "ray"
+    if asked not in {None, "simulation"}:
+        raise SettingsError(f"a study on {backend} models runs under virtual time; leave out --runtime {asked}")
+    return "simulation"
+
+
 def run_study(folder: StudyFolder, jobs: int | None, console: Console) -> None:
-    """Runs what the folder lacks and writes its report. Raises KeyboardInterrupt after writing what there is."""
-    settings = folder.settings()
-    study = STUDIES[settings.study]
+    """Runs what the folder lacks and writes its report. Raises KeyboardInterrupt after saying how to go on."""
+    study = STUDIES[folder.settings().study]
+    settings = study.settings_of(folder)
     cells = study.cells(settings)
-    jobs = jobs or os.cpu_count() or 1
+    jobs = 1 if settings.backend == "vllm" else jobs or os.cpu_count() or 1
     console.print(f"study {folder.path.name}: {len(cells)} cells on {jobs} processes", highlight=False)
     try:
         run_cells(folder, cells, jobs, console)

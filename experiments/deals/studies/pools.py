@@ -1,11 +1,22 @@
-"""The pools that studies run on, by backend."""
+"""The pools that studies run on: shipped ones, a user's own, and what can be said of them beforehand."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from experiments.settings import load_pool
+from actors.errors import SettingsError
+from experiments.settings import PoolSettings, checked, load_pool
 
 FOLDER = Path(__file__).parents[1] / "pools"
+StudyBackend = Literal["replay", "simulated", "vllm"]
+"""vllm stands for all real engines."""
+VIRTUAL: Mapping[str, StudyBackend] = {"replay": "replay", "simulated": "simulated"}
+_CALLS: Mapping[str, tuple[str, ...]] = {
+    "direct": ("direct",),
+    "deliberate": ("action", "thought", "execute", "answer"),
+    "agentnet": ("router", "thought", "execute", "answer"),
+}
+"""What one undivided task asks of a model."""
 
 
 def pool(name: str) -> dict[str, Any]:
@@ -13,7 +24,7 @@ def pool(name: str) -> dict[str, Any]:
     return load_pool(FOLDER / f"{name}.yaml")
 
 
-def agent_names(raw: dict[str, Any]) -> list[str]:
+def agent_names(raw: Mapping[str, Any]) -> list[str]:
     return [agent["name"] for agent in raw["agents"]]
 
 
@@ -22,3 +33,35 @@ def repeated(raw: dict[str, Any], agents: int) -> dict[str, Any]:
     kinds = raw["agents"]
     chosen = [kinds[position % len(kinds)] | {"name": f"a{position + 1}"} for position in range(agents)]
     return raw | {"agents": chosen}
+
+
+def backend_of(raws: Sequence[Mapping[str, Any]]) -> StudyBackend:
+    """What answers in these pools. Raises SettingsError for one that is no pool, and for a mixture: nothing could
+    be compared in it."""
+    kinds = {agent.backend.kind for raw in raws for agent in _checked(raw).agents}
+    found: set[StudyBackend] = {VIRTUAL.get(kind, "vllm") for kind in kinds}
+    if len(found) > 1:
+        raise SettingsError(
+            f"the agents of a study are all recorded, all simulated, or all real; these are {', '.join(sorted(kinds))}"
+        )
+    return found.pop()
+
+
+def capacity_per_s(raw: Mapping[str, Any]) -> float:
+    """Undivided tasks a second that a pool of simulated or replayed models serves with all slots busy."""
+    checked_pool = _checked(raw)
+    total = 0.0
+    for agent in checked_pool.agents:
+        options = agent.backend.options
+        by_purpose, mean_s = options.get("service_s_by_purpose", {}), options.get("service_s", 0.0)
+        task_s = sum(
+            by_purpose.get(purpose, mean_s) for purpose in _CALLS[checked_pool.settings.executor.kind]
+        )
+        if not task_s:
+            raise SettingsError(f"agent {agent.name!r} of pool {checked_pool.name!r} takes no time: set service_s")
+        total += agent.slots ** (1 - options.get("slowdown_exponent", 0.0)) / task_s
+    return total
+
+
+def _checked(raw: Mapping[str, Any]) -> PoolSettings:
+    return checked({"experiment": "study", "pool": raw}, f"pool {raw.get('name', '(without a name)')}").pool

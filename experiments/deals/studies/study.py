@@ -1,28 +1,25 @@
-"""A study: a grid of cells, run side by side on all cores, written down one by one, and read back into a report."""
+"""A study: a grid of cells written down one by one, and read back into a report."""
 
 import json
-import multiprocessing
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from pydantic import Field, ValidationError
 
 from actors.config import Settings
 from actors.errors import SettingsError
 from experiments.datasets.halves import Half
-from experiments.deals.studies.cells import Cell, Figures, run_cell
+from experiments.deals.experiment import DEMO_TYPES
+from experiments.deals.studies.cells import Cell, Figures
+from experiments.deals.studies.pools import StudyBackend, pool
 from experiments.grid import Grid
 from experiments.line_plots import LinePlot, draw
 from experiments.machine import describe_machine
-
-StudyBackend = Literal["replay", "simulated", "vllm"]
 
 
 class StudySettings(Settings):
@@ -38,6 +35,13 @@ class StudySettings(Settings):
     half: Half = "all"
     changes: tuple[str, ...] = ()
     """Assignments that hold for every arm."""
+    pools: tuple[dict[str, Any], ...] = ()
+    """Whole pool files. Empty only in folders of before this was kept: the study's own then."""
+    dataset: dict[str, Any] | None = None
+    """Raw settings of the data set; None: the backend's own."""
+    runtime: Literal["simulation", "ray", "local"] = "simulation"
+    capacity_per_s: float | None = Field(default=None, gt=0)
+    """Tasks a second with all slots busy, where arrivals at a given load need it and real engines answer."""
 
     def seed_range(self) -> range:
         return range(self.first_seed, self.first_seed + self.seeds)
@@ -78,10 +82,21 @@ class Study:
     """One line, for `list`."""
     defaults: Mapping[StudyBackend, Mapping[str, int]]
     """Seeds, warmup and test for each backend that it runs on; the first is the default."""
+    pools: Mapping[StudyBackend, tuple[str, ...]]
+    """Shipped pools that it runs on unless given others."""
     cells: Callable[[StudySettings], list[Cell]]
     report: Callable[[StudySettings, Sequence[Done]], StudyReport]
     half: Half = "all"
     """Which rows it runs on unless asked otherwise."""
+    most_pools: int = 1
+    """How many pools may be given; each is a point of the grid."""
+
+    def settings_of(self, folder: "StudyFolder") -> StudySettings:
+        """As the folder has them, with the study's own pools where it kept none."""
+        settings = folder.settings()
+        if settings.pools:
+            return settings
+        return settings.model_copy(update={"pools": tuple(map(pool, self.pools[settings.backend]))})
 
 
 class StudyFolder:
@@ -115,7 +130,18 @@ class StudyFolder:
         return StudyFolder(path)
 
     def settings(self) -> StudySettings:
-        return StudySettings.model_validate_json((self.path / "settings.json").read_text())
+        """Raises SettingsError where they are damaged or of another version."""
+        try:
+            return StudySettings.model_validate_json((self.path / "settings.json").read_text())
+        except (OSError, ValidationError) as error:
+            raise SettingsError(
+                f"{self.path / 'settings.json'} is damaged or of another version: {error}"
+            ) from error
+
+    def machine(self) -> dict[str, Any]:
+        """What it ran on."""
+        found: dict[str, Any] = json.loads((self.path / "machine.json").read_text())
+        return found
 
     def add(self, done: Done) -> None:
         """On disk when this returns."""
@@ -141,25 +167,37 @@ class StudyFolder:
         return found
 
 
-BACKEND_LABELS: Mapping[str, str] = {
-    "replay": "recorded (right where real models' published answers were; times are virtual)",
-    "simulated": "simulated (success rates and times are settings; times are virtual)",
-    "vllm": "vLLM on this machine",
-}
+INTERVALS = (
+    "Intervals are 95 % bootstrap over seeds, differences are paired by seed; with fewer than 5 seeds accuracies have "
+    "score intervals over all their tasks, and other figures none."
+)
+
+
+def backend_label(settings: StudySettings, machine: Mapping[str, Any]) -> str:
+    """What answered."""
+    if settings.backend == "replay":
+        return "recorded (right where real models' published answers were; times are virtual)"
+    if settings.backend == "simulated":
+        return "simulated (success rates and times are settings; times are virtual)"
+    agents = [agent["backend"] for raw in settings.pools for agent in raw["agents"]]
+    kinds = Counter(agent["kind"] for agent in agents)
+    models = ", ".join(dict.fromkeys(agent.get("model", "") for agent in agents))
+    place = ", ".join(machine["gpus"]) if machine.get("gpus") else "CPU"
+    names = {"vllm_engine": f"vLLM on {place}", "openai_http": "OpenAI-compatible servers"}
+    return f"{' and '.join(names.get(kind, kind) for kind in kinds)}, runtime {settings.runtime} ({models})"
 
 
 def write_study_report(folder: StudyFolder, study: "Study") -> tuple[Path, StudyReport]:
     """Writes report/report.md and its plots over older ones. Works on an unfinished study, and says so."""
-    settings, done = folder.settings(), folder.done()
+    settings, done = study.settings_of(folder), folder.done()
     found = study.report(settings, done)
     where = folder.path / "report"
     where.mkdir(exist_ok=True)
     missing = len(study.cells(settings)) - len(done)
     parts = [
         f"# {study.name}: {study.summary}",
-        f"Backend: {BACKEND_LABELS[settings.backend]}. {settings.seeds} seeds from {settings.first_seed} on, "
-        f"{settings.warmup} warm-up and {settings.test} test tasks each; intervals are 95 % bootstrap over seeds, "
-        f"differences are paired by seed.",
+        f"Backend: {backend_label(settings, folder.machine())}. {settings.seeds} seeds from {settings.first_seed} on, "
+        f"{settings.warmup} warm-up and {settings.test} test tasks each. {INTERVALS}",
         *([f"> **unfinished: {missing} cells are missing**"] if missing > 0 else []),
         *(f"- {note}" for note in found.notes),
         *(grid.markdown() for grid in found.grids),
@@ -175,39 +213,6 @@ def is_study(path: Path) -> bool:
     return (path / "machine.json").is_file() and not (path / "tasks.jsonl").exists()
 
 
-def run_cells(folder: StudyFolder, cells: Sequence[Cell], jobs: int, console: Console) -> None:
-    """Runs what the folder lacks, seeds in turn so that an interrupted study has whole pairs."""
-    asked = folder.settings().changes
-    cells = [replace(cell, changes=asked) for cell in cells]
-    finished = {f"{done.point}|{done.arm}|{done.seed}" for done in folder.done()}
-    left = sorted((cell for cell in cells if cell.key not in finished), key=lambda cell: cell.seed)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        bar = progress.add_task("cells", total=len(cells), completed=len(cells) - len(left))
-        said_s = time.monotonic()
-        for count, (cell, figures) in enumerate(_figures(left, jobs), start=1):
-            folder.add(Done(point=cell.point, arm=cell.arm.name, seed=cell.seed, figures=figures))
-            progress.advance(bar)
-            if not console.is_terminal and time.monotonic() - said_s > 30:
-                said_s = time.monotonic()
-                console.print(f"{count} of {len(left)} cells", highlight=False)
-
-
-def _figures(cells: Sequence[Cell], jobs: int) -> Iterator[tuple[Cell, Figures]]:
-    if jobs == 1:
-        for cell in cells:
-            yield cell, run_cell(cell)
-        return
-    spawned = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=spawned) as pool:
-        waiting = {pool.submit(run_cell, cell): cell for cell in cells}
-        try:
-            for future in as_completed(waiting):
-                yield waiting[future], future.result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
 def grid(done: Sequence[Done]) -> dict[tuple[str, str], list[Done]]:
     """(point, arm) -> its cells by seed, in the order of the study."""
     found: dict[tuple[str, str], list[Done]] = {}
@@ -216,16 +221,25 @@ def grid(done: Sequence[Done]) -> dict[tuple[str, str], list[Done]]:
     return found
 
 
-def point_values(pool: Any, settings: StudySettings, **changes: Any) -> dict[str, Any]:
+DATA: Mapping[StudyBackend, Mapping[str, Any]] = {
+    "replay": {"name": "mmlu_pro"},
+    "simulated": {"name": "families"},
+    "vllm": {"name": "families", "types": DEMO_TYPES, "difficulty": 1},
+}
+"""Data sets of the shipped pools."""
+
+
+def point_values(raw: Any, settings: StudySettings, **changes: Any) -> dict[str, Any]:
     """Raw run settings that all arms of a point share."""
+    data = dict(DATA[settings.backend] if settings.dataset is None else settings.dataset)
+    data |= {"data_dir": settings.data_dir and str(settings.data_dir), "half": settings.half}
     values: dict[str, Any] = {
         "experiment": settings.study,
-        "pool": pool,
-        "runtime": "simulation",
+        "pool": raw,
+        "runtime": settings.runtime,
         "warmup": settings.warmup,
         "test": settings.test,
-        "dataset": {"name": "families" if settings.backend == "simulated" else "mmlu_pro"},
+        "dataset": data,
         "arrivals": {},
     }
-    values["dataset"] |= {"data_dir": settings.data_dir and str(settings.data_dir), "half": settings.half}
     return values | changes
