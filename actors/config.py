@@ -75,6 +75,8 @@ class ExecutorSettings(Settings):
     max_tokens: int = Field(default=2048, ge=1)
     temperature: float = Field(default=0.0, ge=0)
     seed: int = 1
+    seed_by_task: bool = False
+    """Whether each task samples with a seed of its own, made of `seed` and its id: for several samples of one model."""
     max_splits: int = Field(default=5, ge=0)
     """Parts a task may lose to splits; then it is executed (the paper names no limit; AgentNet has 5)."""
     call_timeout_s: float = Field(default=600.0, gt=0)

@@ -2,16 +2,18 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from actors.errors import SettingsError
 from experiments.registry import find
 from experiments.settings import RunSettings, checked, load_pool, override
 
 if TYPE_CHECKING:
+    from experiments.deals.studies.study import StudySettings
     from experiments.record import RunFolder
 
 COUNTERFACTUAL = "deals-counterfactual"
@@ -23,7 +25,13 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", nargs="?", help="see `list`")
     parser.add_argument("run", nargs="?", metavar="RUN", help="of deals-counterfactual: a run's id or folder")
     parser.add_argument("--resume", metavar="RUN", help="finish an interrupted run with its own settings")
-    parser.add_argument("--pool", type=Path, help="pool file: agents, models, graph, settings")
+    parser.add_argument(
+        "--pool",
+        type=Path,
+        action="append",
+        default=[],
+        help="pool file: agents, models, graph, settings; some studies take several, each with a --pool of its own",
+    )
     parser.add_argument("--dataset", help="families (default) | bbh | mmlu_pro | gsm8k | math")
     parser.add_argument(
         "--data-dir",
@@ -57,7 +65,13 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         choices=("all_at_once", "poisson", "trace", "closed"),
         help="when tasks arrive (default: all_at_once)",
     )
-    parser.add_argument("--rate", type=float, metavar="PER_S", help="of --arrivals poisson (default: 1)")
+    parser.add_argument(
+        "--rate",
+        type=float,
+        metavar="PER_S",
+        help="of --arrivals poisson (default: 1); "
+        "of a study on real engines: tasks a second with all slots busy",
+    )
     parser.add_argument(
         "--trace", type=Path, metavar="FILE", help="of --arrivals trace: arrival times in seconds"
     )
@@ -92,7 +106,7 @@ def _settings(options: argparse.Namespace, weight: float | None) -> RunSettings:
     values: dict[str, Any] = {"experiment": experiment.name, "dataset": {}, "arrivals": {}}
     for key, value in experiment.defaults.items():
         values[key] = dict(value) if isinstance(value, dict) else value
-    values["pool"] = load_pool(options.pool or experiment.pool)
+    values["pool"] = load_pool(options.pool[0] if options.pool else experiment.pool)
     flags: dict[str, Any] = {
         "dataset.name": options.dataset,
         "dataset.data_dir": options.data_dir,
@@ -144,8 +158,14 @@ def _run(options: argparse.Namespace, console: Console) -> int:
         return 2
     if (study := _study(options)) is not None:
         return study(console)
+    if given := _given(options, STUDY_FLAGS if options.resume is None else ()):
+        console.print(f"only studies (see `list`) take {given}", style="red")
+        return 2
+    if len(options.pool) > 1:
+        console.print("a run has one --pool; `compare` sets two runs side by side", style="red")
+        return 2
     if options.resume is not None:
-        if given := _given(options):
+        if given := _given(options, vars(options)):
             console.print(f"--resume goes on with the run's own settings; leave out {given}", style="red")
             return 2
         folders = [old_run(options.resume, options.runs_dir)]
@@ -193,31 +213,35 @@ def _counterfactual(options: argparse.Namespace, console: Console) -> int:
     return 0
 
 
+STUDY_FLAGS = ("backend", "seeds", "jobs", "half")
+RUN_FLAGS = ("arrivals", "trace", "record_logs", "quality_weight", "run")
+"""What a study decides by its arms and points."""
+
+
 def _study(options: argparse.Namespace) -> Callable[[Console], int] | None:
-    """What runs or resumes a study; None where the command is about a run."""
+    """What runs or resumes a study; None where the command is about a run. Raises SettingsError for flags that it
+    would have to ignore."""
     from experiments.deals.studies.catalogue import STUDIES
-    from experiments.deals.studies.command import run_study, study_settings
+    from experiments.deals.studies.command import run_study
     from experiments.deals.studies.study import StudyFolder, is_study
 
     if options.resume is not None:
         path = Path(options.resume) if Path(options.resume).is_dir() else options.runs_dir / options.resume
-        folder = StudyFolder(path) if is_study(path) else None
+        if not is_study(path):
+            return None
+        if given := _given(options, set(vars(options)) - {"jobs"}):
+            raise SettingsError(f"--resume goes on with the study's own settings; leave out {given}")
+        folder = StudyFolder(path)
     elif options.experiment in STUDIES:
-        settings = study_settings(
-            options.experiment,
-            backend=options.backend,
-            seeds=options.seeds,
-            first_seed=options.seed,
-            warmup=options.warmup,
-            test=options.test,
-            data_dir=options.data_dir,
-            half=options.half,
-            changes=options.assignments,
-        )
+        if given := _given(options, RUN_FLAGS):
+            raise SettingsError(
+                f"study {options.experiment} has arms and points of its own; leave out {given}, or change every arm "
+                f"with --set"
+            )
+        settings = _asked(options)
+        STUDIES[settings.study].cells(settings)  # what cannot be run leaves no folder
         folder = StudyFolder.create(options.runs_dir, settings)
     else:
-        folder = None
-    if folder is None:
         return None
 
     def run(console: Console) -> int:
@@ -227,18 +251,39 @@ def _study(options: argparse.Namespace) -> Callable[[Console], int] | None:
     return run
 
 
+def _asked(options: argparse.Namespace) -> "StudySettings":
+    from experiments.deals.studies.command import study_settings
+
+    data = {"name": options.dataset, "types": options.types, "download": options.download or None}
+    return study_settings(
+        options.experiment,
+        backend=options.backend,
+        pools=options.pool,
+        seeds=options.seeds,
+        first_seed=options.seed,
+        warmup=options.warmup,
+        test=options.test,
+        dataset={key: value for key, value in data.items() if value is not None},
+        data_dir=options.data_dir,
+        half=options.half,
+        runtime=options.runtime,
+        capacity_per_s=options.rate,
+        changes=options.assignments,
+    )
+
+
 def _python() -> str:
     """This interpreter as one would type it here."""
     here, python = Path.cwd(), Path(sys.executable)
     return str(python.relative_to(here)) if python.is_relative_to(here) else str(python)
 
 
-def _given(options: argparse.Namespace) -> str:
-    """The flags that were given and would change a run."""
+def _given(options: argparse.Namespace, among: Collection[str]) -> str:
+    """Those flags that were given and would change what is run."""
     others = {"command", "experiment", "resume", "runs_dir"}
     given = [
         key
         for key, value in vars(options).items()
-        if key not in others and value is not None and value is not False and value != []
+        if key in among and key not in others and value is not None and value is not False and value != []
     ]
     return ", ".join("--set" if key == "assignments" else f"--{key.replace('_', '-')}" for key in given)

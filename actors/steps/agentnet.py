@@ -19,7 +19,7 @@ from actors.task import AgentId, Task
 def agentnet(
     task: Task, agent: AgentId, settings: ExecutorSettings, surroundings: Surroundings | None = None
 ) -> Step:
-    log = StepLog(settings)
+    log = StepLog(settings, task)
     part, receiver = "", None
     may_split = task.splits < settings.max_splits
     may_forward = task.hops < settings.max_forwards and surroundings is not None and surroundings.neighbours

@@ -25,7 +25,7 @@ def deliberate(
     settings: ExecutorSettings,
     surroundings: Surroundings | None = None,  # noqa: ARG001 - it never routes
 ) -> Step:
-    log = StepLog(settings)
+    log = StepLog(settings, task)
     part = ""
     if task.splits < settings.max_splits:
         part = yield from _select_part(task, log)

@@ -13,7 +13,7 @@ def direct(
     settings: ExecutorSettings,
     surroundings: Surroundings | None = None,  # noqa: ARG001 - it never routes
 ) -> Step:
-    log = StepLog(settings)
+    log = StepLog(settings, task)
     shown = yield from log.recall(prompts.recall_key(task, ""))
     answer = yield from log.generate("direct", prompts.direct(task, shown), choices=task.choices)
     return StepResult(record=log.record(task, agent, part="", reasoning="", result=answer), answer=answer)

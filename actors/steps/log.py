@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from dataclasses import replace
+from zlib import crc32
 
 from actors.config import ExecutorSettings
 from actors.steps import prompts
@@ -17,8 +18,10 @@ LOCAL_EXECUTION = frozenset({"execute", "answer", "part", "direct"})
 class StepLog:
     """Collects what a step did while it runs, and asks for its moves."""
 
-    def __init__(self, settings: ExecutorSettings) -> None:
+    def __init__(self, settings: ExecutorSettings, task: Task) -> None:
         self._settings = settings
+        own = crc32(task.task_id.encode()) if settings.seed_by_task else 0
+        self._seed = (settings.seed + own) % 2**31
         self.calls: list[CallRecord] = []
         self.recalled: dict[str, float] = {}
         self.skipped = 0
@@ -41,7 +44,7 @@ class StepLog:
         sampling = Sampling(
             max_tokens=self._settings.max_tokens,
             temperature=self._settings.temperature,
-            seed=self._settings.seed,
+            seed=self._seed,
             choices=choices,
             json_schema=json_schema,
         )

@@ -19,7 +19,8 @@ from experiments.deals.studies.catalogue import STUDIES
 from experiments.deals.studies.cells import Cell, run_cell
 from experiments.deals.studies.command import run_study, study_settings
 from experiments.deals.studies.pools import agent_names, pool, repeated
-from experiments.deals.studies.study import StudyFolder, StudySettings, point_values, run_cells
+from experiments.deals.studies.running import run_cells
+from experiments.deals.studies.study import StudyFolder, StudySettings, point_values
 from experiments.deals.studies.votes import plurality, voted
 from experiments.trial import Trial
 
@@ -29,8 +30,7 @@ ROW = Row(task_id="t", task_type="x", problem="?", answer="A", answer_format="a 
 
 def asked(study: str = "deals-vsweep", **changes: object) -> StudySettings:
     values: dict[str, object] = {
-        "backend": "simulated", "seeds": 2, "first_seed": None, "warmup": 24, "test": 24,
-        "data_dir": None, "half": None, "changes": [],
+        "backend": "simulated", "seeds": 2, "warmup": 24, "test": 24,
     }  # fmt: skip
     return study_settings(study, **(values | changes))  # type: ignore[arg-type]
 
@@ -48,7 +48,7 @@ def test_every_study_makes_cells_that_can_be_checked(tmp_path: Path, monkeypatch
     trace.write_text("gmt_create\n" + "\n".join(times) + "\n")
     for study in STUDIES.values():
         for backend in study.defaults:
-            settings = asked(study.name, backend=backend, data_dir=tmp_path)
+            settings = asked(study.name, backend=backend, data_dir=tmp_path, capacity_per_s=3.0)
             found = study.cells(settings)
             assert len({each.key for each in found}) == len(found), f"{study.name}: a key twice"
             for each in found[:: max(1, len(found) // 40)]:
@@ -99,7 +99,7 @@ def test_an_error_of_one_copy_is_no_error_of_the_vote() -> None:
         latency_s_M=np.array([1.0, 2, 3, 4, 5, 6]),
         forwards_M=np.zeros(6, dtype=int),
         calls_M=np.ones(6, dtype=int),
-        errors=4, makespan_s=60.0, slots=27, busy_s=1.0, warmup_steps=0, agents=3,
+        errors=4, makespan_s=60.0, call_s=1.0, slots=27, busy_s=1.0, warmup_steps=0, agents=3,
     )  # fmt: skip
     vote = voted(trial, rows, copies)
     assert vote.correct_M.tolist() == [True, False]
@@ -145,7 +145,7 @@ def test_an_interrupted_study_goes_on_and_runs_nothing_twice(
         ran.append(each.key)
         return real(each)
 
-    monkeypatch.setattr("experiments.deals.studies.study.run_cell", counted)
+    monkeypatch.setattr("experiments.deals.studies.running.run_cell", counted)
     run_study(StudyFolder.open(folder.path.name, tmp_path), 1, Console(quiet=True))
     assert len(ran) == len(every) - 5
     assert len({(d.point, d.arm, d.seed) for d in folder.done()}) == len(every)
@@ -182,9 +182,10 @@ def test_a_study_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["run", "--resume", path.name, "--runs-dir", str(tmp_path), "--jobs", "1"]) == 0
     assert main(["report", path.name, "--runs-dir", str(tmp_path)]) == 0
     assert "DEALS" not in capsys.readouterr().err
-    assert main([*common, "--backend", "vllm"]) == 1
-    assert "deals-vsweep runs on replay or simulated" in capsys.readouterr().err
+    assert main(["run", "deals-pools", "--backend", "simulated", "--runs-dir", str(tmp_path)]) == 1
+    assert "deals-pools runs on replay or vllm" in capsys.readouterr().err
     assert main([*common, "--seeds", "0"]) == 1
+    assert len(list(tmp_path.iterdir())) == 1, "what cannot be run leaves no folder"
 
 
 def test_the_sweep_rises_with_v(tmp_path: Path) -> None:

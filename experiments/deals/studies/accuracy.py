@@ -2,57 +2,75 @@
 
 from collections.abc import Sequence
 
-from experiments.deals.studies.arms import PAPER_WEIGHTS, baselines, deals, router
+from experiments.deals.studies.arms import PAPER_WEIGHTS, baselines, deals, router, self_consistency
 from experiments.deals.studies.cells import Cell
-from experiments.deals.studies.pools import agent_names, pool
+from experiments.deals.studies.pools import agent_names
 from experiments.deals.studies.study import Done, Study, StudyReport, StudySettings, grid, point_values
-from experiments.deals.studies.tables import arm_table, numbers, percent, plain
-from experiments.grid import Grid
+from experiments.deals.studies.tables import accuracy, arm_table, numbers, percent, plain, share_plot
+from experiments.grid import NOTHING, Grid
 from experiments.line_plots import Line, LinePlot
 from experiments.stats import mean_interval
 
-MIXED = {"replay": "recorded-one-strong-x3", "simulated": "simulated-unlike-x3"}
-HOMOGENEOUS = {"replay": "recorded-homogeneous-x3"}
-SIZES = {"3": "recorded-x3", "5": "recorded-x5", "7": "recorded-x7"}
-VOTE_NOTE = (
+NO_SAMPLES = (
     "A majority vote's wrong answers are drawn by chance on this backend: real models err alike more often, so the "
     "row is kinder to voting than reality. Self-consistency needs several samples of one model and cannot be "
-    "measured on recorded verdicts: no row."
+    "measured on verdicts that were recorded or drawn once a task: no row."
+)
+REAL_VOTES = (
+    "Self-consistency: five samples of one model at temperature 0.7, each with its own seed. Votes are paid for by "
+    "every agent that answers: see calls."
 )
 
 
-def _accuracy_cells(settings: StudySettings) -> list[Cell]:
+def _vote_note(settings: StudySettings) -> str:
+    return REAL_VOTES if settings.backend == "vllm" else NO_SAMPLES
+
+
+def _cells(settings: StudySettings, weights: Sequence[float]) -> list[Cell]:
     cells = []
-    pools = {"mixed": MIXED[settings.backend]}
-    if settings.backend in HOMOGENEOUS:
-        pools["homogeneous"] = HOMOGENEOUS[settings.backend]
-    for point, name in pools.items():
-        raw = pool(name)
-        arms = [*baselines(agent_names(raw)), *map(deals, PAPER_WEIGHTS), router(online=False), router()]
+    for raw in settings.pools:
+        names = agent_names(raw)
+        arms = [*baselines(names), *map(deals, weights), router(online=False), router()]
+        if settings.backend == "vllm":
+            arms += [self_consistency(position, name) for position, name in enumerate(names)]
         values = point_values(raw, settings)
         cells += [
-            Cell(arm=arm, point=point, seed=seed, values=values)
+            Cell(arm=arm, point=raw["name"], seed=seed, values=values)
             for arm in arms
             for seed in settings.seed_range()
         ]
     return cells
 
 
-def _accuracy_report(_: StudySettings, done: Sequence[Done]) -> StudyReport:
-    points = dict.fromkeys(each.point for each in done)
+def _accuracy_cells(settings: StudySettings) -> list[Cell]:
+    return _cells(settings, PAPER_WEIGHTS)
+
+
+def _points(done: Sequence[Done]) -> tuple[list[Grid], list[LinePlot]]:
+    names = list(dict.fromkeys(each.point for each in done))
+    grids = [arm_table(f"pool {name}", done, "DEALS V=0", name) for name in names]
+    plots = [
+        share_plot(f"Accuracy against load, pool {name}", f"shares-{name}", done, name) for name in names
+    ]
+    return grids, plots
+
+
+def _accuracy_report(settings: StudySettings, done: Sequence[Done]) -> StudyReport:
+    grids, plots = _points(done)
     return StudyReport(
-        grids=[arm_table(f"{point} pool", done, "DEALS V=0", point) for point in points],
+        grids=grids,
+        plots=plots,
         notes=[
             "The paper: mixed pool 66.52 % on average over MATH, BBH and MMLU-Pro against AgentNet's 57.76 %; "
             "backlog only (V=0) falls below its strongest single agent (66.43 %); homogeneous pools change little "
             "with V. All tasks arrive at once.",
-            VOTE_NOTE,
+            _vote_note(settings),
         ],
     )
 
 
 def _sweep_cells(settings: StudySettings) -> list[Cell]:
-    values = point_values(pool(MIXED[settings.backend]), settings)
+    values = point_values(settings.pools[0], settings)
     return [
         Cell(arm=deals(weight), point="", seed=seed, values=values)
         for weight in PAPER_WEIGHTS
@@ -61,18 +79,18 @@ def _sweep_cells(settings: StudySettings) -> list[Cell]:
 
 
 def _sweep_report(settings: StudySettings, done: Sequence[Done]) -> StudyReport:
-    names = agent_names(pool(MIXED[settings.backend]))
+    names = agent_names(settings.pools[0])
     rows, cells_of = [], grid(done)
     weights = [weight for weight in PAPER_WEIGHTS if ("", deals(weight).name) in cells_of]
     shares: dict[str, list[list[float]]] = {name: [] for name in names}
     for weight in weights:
         cells = cells_of["", deals(weight).name]
         for position, name in enumerate(names):
-            shares[name].append([cell.figures["shares"][position] for cell in cells])  # type: ignore[index]
+            shares[name].append([cell.numbers("shares")[position] for cell in cells])
         rows.append(
             (
                 f"{weight}",
-                percent(numbers(cells, "accuracy")),
+                accuracy(cells),
                 *(percent(shares[name][-1]) for name in names),
                 plain(numbers(cells, "throughput_per_min"), 0),
                 plain(numbers(cells, "latency_s")),
@@ -83,11 +101,11 @@ def _sweep_report(settings: StudySettings, done: Sequence[Done]) -> StudyReport:
         header=("V", "accuracy % [95 %]", *(f"{name}'s share %" for name in names), "tasks/min", "latency s"),
         rows=tuple(rows),
     )
-    accuracy = [numbers(cells_of["", deals(weight).name], "accuracy") for weight in weights]
+    right = [numbers(cells_of["", deals(weight).name], "accuracy") for weight in weights]
     plots = [
         LinePlot(
             name="accuracy", title="Accuracy against V", x_label="V", y_label="accuracy %",
-            lines=[_line("ours", weights, accuracy)],
+            lines=[_line("ours", weights, right)],
             published=[("paper, MATH", 0, 44.29), ("paper, MATH", 80, 73.57)],
         ),
         LinePlot(
@@ -118,40 +136,62 @@ def _line(label: str, weights: Sequence[float], values: Sequence[Sequence[float]
 
 
 def _pool_cells(settings: StudySettings) -> list[Cell]:
-    cells = []
-    for size, name in SIZES.items():
-        raw = pool(name)
-        arms = [*baselines(agent_names(raw)), deals(0), deals(20), deals(80), router(online=False), router()]
-        values = point_values(raw, settings)
-        cells += [
-            Cell(arm=arm, point=f"{size} agents", seed=seed, values=values)
-            for arm in arms
-            for seed in settings.seed_range()
-        ]
-    return cells
+    return _cells(settings, (0, 20, 80))
 
 
-def _pool_report(_: StudySettings, done: Sequence[Done]) -> StudyReport:
-    points = dict.fromkeys(each.point for each in done)
+def _pool_report(settings: StudySettings, done: Sequence[Done]) -> StudyReport:
+    grids, plots = _points(done)
+    weak = " Here as there the two agents that make seven are weak." if settings.backend == "replay" else ""
     return StudyReport(
-        grids=[arm_table(point, done, "DEALS V=0", point) for point in points],
+        grids=[_by_size(settings, done), *grids],
+        plots=plots,
         notes=[
-            "The paper at V=80 (MATH): five agents 72.86 %, seven 67.86 %, its strongest single agent 66.43 %. Here "
-            "as there the two agents that make seven are weak.",
-            VOTE_NOTE,
+            "The paper at V=80 (MATH): five agents 72.86 %, seven 67.86 %, its strongest single agent 66.43 %."
+            + weak,
+            _vote_note(settings),
         ],
     )
 
 
+def _by_size(settings: StudySettings, done: Sequence[Done]) -> Grid:
+    """The paper's comparison: one row a pool, its strongest agent beside."""
+    cells_of, rows = grid(done), []
+    for raw in settings.pools:
+        names = agent_names(raw)
+        alone = [cells_of.get((raw["name"], f"{name} alone"), []) for name in names]
+        best = max(
+            filter(None, alone), key=lambda cells: sum(numbers(cells, "accuracy")) / len(cells), default=[]
+        )
+        arms = [
+            cells_of.get((raw["name"], arm.name), []) for arm in (deals(0), deals(80), router(online=False))
+        ]
+        if all(arms) and best:
+            published = PUBLISHED_BY_SIZE.get(len(names), NOTHING)
+            rows.append(
+                (f"{len(names)}", published, *(accuracy(cells) for cells in (*arms, best)), best[0].arm)
+            )
+    header = ("agents", "paper, V=80 (MATH)", "DEALS V=0", "DEALS V=80", "our router", "strongest", "which")
+    return Grid(title="accuracy % by number of agents", header=header, rows=tuple(rows))
+
+
+PUBLISHED_BY_SIZE = {3: "73.57", 5: "72.86", 7: "67.86"}
+"""At V=80 on MATH, mixed pools."""
 ACCURACY = Study(
     name="deals-accuracy",
     summary="mixed and homogeneous pools under every arm",
     defaults={
         "replay": {"seeds": 40, "warmup": 700, "test": 140},
         "simulated": {"seeds": 40, "warmup": 240, "test": 240},
+        "vllm": {"seeds": 1, "warmup": 100, "test": 90},
+    },
+    pools={
+        "replay": ("recorded-one-strong-x3", "recorded-homogeneous-x3"),
+        "simulated": ("simulated-unlike-x3",),
+        "vllm": ("specialists", "specialists-homogeneous-x3"),
     },
     cells=_accuracy_cells,
     report=_accuracy_report,
+    most_pools=8,
 )
 VSWEEP = Study(
     name="deals-vsweep",
@@ -159,6 +199,12 @@ VSWEEP = Study(
     defaults={
         "replay": {"seeds": 100, "warmup": 700, "test": 140},
         "simulated": {"seeds": 40, "warmup": 240, "test": 240},
+        "vllm": {"seeds": 3, "warmup": 100, "test": 90},
+    },
+    pools={
+        "replay": ("recorded-one-strong-x3",),
+        "simulated": ("simulated-unlike-x3",),
+        "vllm": ("specialists",),
     },
     cells=_sweep_cells,
     report=_sweep_report,
@@ -166,7 +212,15 @@ VSWEEP = Study(
 POOLS = Study(
     name="deals-pools",
     summary="pools of 3, 5 and 7 agents under every arm",
-    defaults={"replay": {"seeds": 40, "warmup": 700, "test": 140}},
+    defaults={
+        "replay": {"seeds": 40, "warmup": 700, "test": 140},
+        "vllm": {"seeds": 1, "warmup": 100, "test": 90},
+    },
+    pools={
+        "replay": ("recorded-x3", "recorded-x5", "recorded-x7"),
+        "vllm": ("specialists-x3", "specialists"),
+    },
     cells=_pool_cells,
     report=_pool_report,
+    most_pools=8,
 )

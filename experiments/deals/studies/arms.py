@@ -76,6 +76,18 @@ def single(agent: int, name: str) -> Arm:
     return Arm(name=f"{name} alone", changes=(*mechanism(policy="keep"), f"ingress={agent}"))
 
 
+def self_consistency(agent: int, name: str, samples: int = 5) -> Arm:
+    """The plurality of several samples of one model (Wang et al. 2022, arXiv 2203.11171): only of models that are
+    really sampled."""
+    sampled = ("pool.settings.executor.temperature=0.7", "pool.settings.executor.seed_by_task=true")
+    return Arm(
+        name=f"self-consistency of {samples}, {name}",
+        changes=(*mechanism(policy="keep"), *sampled),
+        copies=samples,
+        at=agent,
+    )
+
+
 def baselines(agents: Sequence[str]) -> list[Arm]:
     """Every row that is neither DEALS nor ours."""
     placed = ("random", "round_robin", "join_shortest", "power_of_two")

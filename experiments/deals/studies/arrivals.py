@@ -1,22 +1,22 @@
 """How tasks arrive: at once, as a Poisson stream at several loads, and in the bursts of a production trace."""
 
 import csv
+import hashlib
 import itertools
+import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from actors.errors import SettingsError
 from experiments.datasets.reading import missing, read_text
 from experiments.datasets.registry import default_cache_dir, default_data_dir
 from experiments.deals.studies.arms import Arm, deals, mechanism, router
 from experiments.deals.studies.cells import Cell
-from experiments.deals.studies.pools import pool
+from experiments.deals.studies.pools import capacity_per_s
 from experiments.deals.studies.study import Done, Study, StudyReport, StudySettings, point_values
 from experiments.deals.studies.tables import arm_table
 
-POOL = {"replay": "recorded-x3", "simulated": "simulated-unlike-x3"}
-CAPACITY_PER_S = {"replay": 3 * 9 / (4.0 * 9**0.25), "simulated": 3 * 9 / (1.0 * 9**0.25)}
-"""Tasks a second that the pool serves with all slots busy."""
 LOADS = (0.5, 0.7, 0.85, 0.95)
 TRACE = Path("alibaba") / "lora_request_trace_v2026_GenAI.csv"
 BURST_LOAD = 0.7
@@ -36,26 +36,40 @@ def trace_gaps(folder: Path) -> list[float]:
     return [later - earlier for earlier, later in itertools.pairwise(times_s)]
 
 
-def _burst_file(settings: StudySettings, where: Path) -> Path:
-    """Arrival times with the trace's gaps, scaled to the study's mean load."""
+def _burst_file(settings: StudySettings, capacity: float) -> Path:
+    """Arrival times with the trace's gaps, scaled to the study's mean load; its name tells its content."""
     folder = settings.data_dir or default_data_dir() or default_cache_dir()
     gaps_s = trace_gaps(folder)[: settings.warmup + settings.test]
-    scale = len(gaps_s) / (BURST_LOAD * CAPACITY_PER_S[settings.backend]) / sum(gaps_s)
-    at_s, lines = 0.0, []
-    for gap_s in gaps_s:
-        at_s += gap_s * scale
-        lines.append(f"{at_s:.6f}")
-    where.parent.mkdir(parents=True, exist_ok=True)
-    where.write_text("\n".join(lines) + "\n")
-    return where
+    scale = len(gaps_s) / (BURST_LOAD * capacity) / sum(gaps_s)
+    times_s = itertools.accumulate(gap_s * scale for gap_s in gaps_s)
+    content = "".join(f"{at_s:.6f}\n" for at_s in times_s).encode()
+    path = default_cache_dir() / "bursts" / f"{hashlib.sha256(content).hexdigest()[:16]}.txt"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        temporary = path.with_name(f"{path.name}.{os.getpid()}")
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    return path
+
+
+def capacity_of(settings: StudySettings) -> float:
+    """Tasks a second with all slots busy. Raises SettingsError where nobody knows it."""
+    if settings.capacity_per_s is not None:
+        return settings.capacity_per_s
+    if settings.backend == "vllm":
+        raise SettingsError(
+            f"study {settings.study}: loads are shares of what the pool can serve, which real engines do not tell; "
+            "give it with --rate, in tasks a second (deals-vsweep prints tasks/min at V=0)"
+        )
+    return capacity_per_s(settings.pools[0])
 
 
 def _cells(settings: StudySettings) -> list[Cell]:
-    raw, capacity = pool(POOL[settings.backend]), CAPACITY_PER_S[settings.backend]
+    raw, capacity = settings.pools[0], capacity_of(settings)
     points: dict[str, dict[str, object]] = {"all at once": {"kind": "all_at_once"}}
     for load in LOADS:
         points[f"Poisson, load {load:g}"] = {"kind": "poisson", "rate_per_s": load * capacity}
-    bursts = _burst_file(settings, default_cache_dir() / "bursts" / f"{settings.backend}-{settings.test}.txt")
+    bursts = _burst_file(settings, capacity)
     points[f"bursts of a trace, load {BURST_LOAD:g}"] = {"kind": "trace", "trace": str(bursts)}
     arms = [
         *(Arm(name=name.replace("_", " "), changes=mechanism(policy=name)) for name in OTHERS),
@@ -70,13 +84,14 @@ def _cells(settings: StudySettings) -> list[Cell]:
     ]
 
 
-def _report(_: StudySettings, done: Sequence[Done]) -> StudyReport:
+def _report(settings: StudySettings, done: Sequence[Done]) -> StudyReport:
     points = dict.fromkeys(each.point for each in done)
     return StudyReport(
         grids=[arm_table(point, done, "DEALS V=20", point) for point in points],
         notes=[
-            "Load 1 is all slots busy all the time. The bursts have the gaps of a production trace of image-generation "
-            "requests (Alibaba cluster-trace-v2026-GenAI), scaled to the mean load. The paper has no such study.",
+            f"Load 1 is all slots busy all the time: {capacity_of(settings):.2f} tasks a second here. The bursts have "
+            "the gaps of a production trace of image-generation requests (Alibaba cluster-trace-v2026-GenAI), scaled "
+            "to the mean load. The paper has no such study.",
         ],
     )
 
@@ -87,6 +102,12 @@ ARRIVALS = Study(
     defaults={
         "replay": {"seeds": 20, "warmup": 700, "test": 700},
         "simulated": {"seeds": 20, "warmup": 480, "test": 960},
+        "vllm": {"seeds": 1, "warmup": 100, "test": 90},
+    },
+    pools={
+        "replay": ("recorded-x3",),
+        "simulated": ("simulated-unlike-x3",),
+        "vllm": ("specialists",),
     },
     cells=_cells,
     report=_report,

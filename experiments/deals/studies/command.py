@@ -64,9 +64,9 @@ def _backend(study: Study, asked: StudyBackend | None, given: Sequence[dict[str,
         most = "one pool" if study.most_pools == 1 else f"at most {study.most_pools} pools"
         raise SettingsError(f"study {study.name} takes {most}, {len(given)} were given")
     found = backend_of(given) if given else None
-    if found is not None and asked not in {None, found}:
+    if found is not None and asked is not None and asked != found:
         raise SettingsError(f"the pool's backend is {found}; leave out --backend {asked}")
-    chosen = found or asked or next(iter(study.defaults))
+    chosen: StudyBackend = next(each for each in (found, asked, *study.defaults) if each is not None)
     if chosen not in study.defaults:
         raise SettingsError(f"study {study.name} runs on {' or '.join(study.defaults)}, not on {chosen}")
     return chosen
@@ -87,7 +87,9 @@ def _runtime(
             raise SettingsError("real engines work in real time: --runtime ray or local")
         return asked or "ray"
     if asked not in {None, "simulation"}:
-        raise SettingsError(f"a study on {backend} models runs under virtual time; leave out --runtime {asked}")
+        raise SettingsError(
+            f"a study on {backend} models runs under virtual time; leave out --runtime {asked}"
+        )
     return "simulation"
 
 

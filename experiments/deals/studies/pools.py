@@ -58,7 +58,9 @@ def capacity_per_s(raw: Mapping[str, Any]) -> float:
             by_purpose.get(purpose, mean_s) for purpose in _CALLS[checked_pool.settings.executor.kind]
         )
         if not task_s:
-            raise SettingsError(f"agent {agent.name!r} of pool {checked_pool.name!r} takes no time: set service_s")
+            raise SettingsError(
+                f"agent {agent.name!r} of pool {checked_pool.name!r} takes no time: set service_s"
+            )
         total += agent.slots ** (1 - options.get("slowdown_exponent", 0.0)) / task_s
     return total
 

@@ -62,6 +62,12 @@ class Done:
         assert isinstance(value, int | float), f"{name} of {self.arm} is {value!r}"
         return float(value)
 
+    def numbers(self, name: str) -> list[float]:
+        """A figure that is several."""
+        value = self.figures[name]
+        assert isinstance(value, list), f"{name} of {self.arm} is {value!r}"
+        return value
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyReport:

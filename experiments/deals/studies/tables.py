@@ -3,29 +3,47 @@
 from collections.abc import Sequence
 
 from experiments.deals.studies.study import Done, grid
-from experiments.grid import Grid
-from experiments.stats import effect_size, mean_interval, paired_difference
+from experiments.grid import NOTHING, Grid
+from experiments.line_plots import Line, LinePlot
+from experiments.stats import effect_size, mean_interval, paired_difference, wilson_interval
+
+FEW_SEEDS = 5
+"""Below this a bootstrap over seeds says nothing."""
 
 
 def percent(values: Sequence[float]) -> str:
     """Mean of shares with its 95 % interval, in per cent."""
-    found = mean_interval([100 * value for value in values])
-    return f"{found.value:.1f} [{found.low:.1f}, {found.high:.1f}]"
+    return plain([100 * value for value in values])
 
 
 def plain(values: Sequence[float], digits: int = 1) -> str:
-    """Mean of numbers with its 95 % interval."""
+    """Mean of numbers with its 95 % interval; of a few seeds the mean alone."""
+    if len(values) < FEW_SEEDS:
+        return f"{sum(values) / len(values):,.{digits}f}"
     found = mean_interval(values)
     return f"{found.value:,.{digits}f} [{found.low:,.{digits}f}, {found.high:,.{digits}f}]"
 
 
 def points(a: Sequence[float], b: Sequence[float]) -> str:
-    """Mean of b - a in points with its 95 % interval, and the effect size."""
+    """Mean of b - a in points with its 95 % interval, and the effect size; of a few seeds the mean alone."""
+    if len(a) < FEW_SEEDS:
+        return f"{100 * (sum(b) - sum(a)) / len(a):+.1f}"
     found = paired_difference([100 * value for value in a], [100 * value for value in b])
     size = effect_size(a, b)
     return f"{found.value:+.1f} [{found.low:+.1f}, {found.high:+.1f}]" + (
         "" if size is None else f" d_z {size:+.1f}"
     )
+
+
+def accuracy(cells: Sequence[Done]) -> str:
+    """In per cent, over seeds; of a few seeds with the score interval over all their tasks."""
+    values = numbers(cells, "accuracy")
+    if len(cells) >= FEW_SEEDS or any("tasks" not in cell.figures for cell in cells):
+        return percent(values)
+    tasks = numbers(cells, "tasks")
+    right = round(sum(value * count for value, count in zip(values, tasks, strict=True)))
+    low, high = wilson_interval(right, round(sum(tasks)))
+    return f"{100 * right / sum(tasks):.1f} [{100 * low:.1f}, {100 * high:.1f}]"
 
 
 def numbers(cells: Sequence[Done], name: str) -> list[float]:
@@ -41,27 +59,22 @@ def paired(cells: Sequence[Done], others: Sequence[Done], name: str) -> tuple[li
 
 
 def arm_table(title: str, done: Sequence[Done], baseline: str, point: str = "") -> Grid:
-    """Every arm of one point; differences are to the arm `baseline`."""
+    """Every arm of one point; differences are to the arm `baseline`. Where true rates are known, beside each arm the
+    linear programme's best at the same heaviest share, and below all arms its ends."""
     rows = grid([each for each in done if each.point == point])
     base = rows.get((point, baseline), [])
-    head = [
-        "arm",
-        "accuracy %",
-        f"over {baseline}",
-        "heaviest %",
-        "tasks/min",
-        "latency s",
-        "p95 s",
-        "calls",
-        "busy %",
-    ]
+    bounded = [cells for cells in rows.values() if all("bound" in cell.figures for cell in cells)]
+    head = ["arm", "accuracy %", *(["bound %"] if bounded else []), f"over {baseline}", "heaviest %"]
+    head += ["tasks/min", "latency s", "p95 s", "calls", "busy %"]
     body = []
     for (_, arm), cells in rows.items():
         a, b = paired(cells, base, "accuracy")
+        bound = [f"{_mean_percent(cells, 'bound')}" if cells in bounded else NOTHING] if bounded else []
         body.append(
             [
                 arm,
-                percent(numbers(cells, "accuracy")),
+                accuracy(cells),
+                *bound,
                 points(a, b) if a and arm != baseline else "",
                 percent(numbers(cells, "heaviest_share")),
                 plain(numbers(cells, "throughput_per_min"), 0),
@@ -71,4 +84,55 @@ def arm_table(title: str, done: Sequence[Done], baseline: str, point: str = "") 
                 percent(numbers(cells, "utilisation")),
             ]
         )
-    return Grid(title=title, header=tuple(head), rows=tuple(map(tuple, body)))
+    body += [[*row, *[""] * (len(head) - len(row))] for row in _ends(bounded)]
+    note = (
+        "bound: the linear programme's best expected accuracy at the arm's heaviest share" if bounded else ""
+    )
+    return Grid(title=title, header=tuple(head), rows=tuple(map(tuple, body)), note=note)
+
+
+def bound_line(done: Sequence[Done], point: str) -> Line | None:
+    """The linear programme's accuracy against the heaviest share, in per cent; None where rates are not known."""
+    curves = [
+        cell.numbers("bound_curve") for cell in done if cell.point == point and "bound_curve" in cell.figures
+    ]
+    if not curves:
+        return None
+    agents = next(len(cell.numbers("shares")) for cell in done if cell.point == point)
+    count = len(curves[0])
+    y_P = [100 * sum(values) / len(curves) for values in zip(*curves, strict=True)]
+    x_P = [100 * (1 / agents + (1 - 1 / agents) * p / (count - 1)) for p in range(count)]
+    return Line(label="linear programme (bound)", x_P=x_P, y_P=y_P, low_P=y_P, high_P=y_P)
+
+
+def share_plot(title: str, name: str, done: Sequence[Done], point: str) -> LinePlot:
+    """Each arm's accuracy at its heaviest share, under the bound. Votes are left out: they have no such share."""
+    lines = [bound] if (bound := bound_line(done, point)) is not None else []
+    for (_, arm), cells in grid([each for each in done if each.point == point]).items():
+        if "vote" in arm or "self-consistency" in arm:
+            continue
+        found = mean_interval([100 * value for value in numbers(cells, "accuracy")])
+        x = 100 * sum(numbers(cells, "heaviest_share")) / len(cells)
+        lines.append(
+            Line(label=arm, x_P=[x], y_P=[found.value], low_P=[found.low], high_P=[found.high], joined=False)
+        )
+    return LinePlot(
+        name=name, title=title, x_label="heaviest agent's share, %", y_label="accuracy %", lines=lines
+    )
+
+
+def _mean_percent(cells: Sequence[Done], name: str) -> str:
+    return f"{100 * sum(numbers(cells, name)) / len(cells):.1f}"
+
+
+def _ends(bounded: Sequence[Sequence[Done]]) -> list[list[str]]:
+    """The linear programme at even shares and without a cap."""
+    cells = bounded[0] if bounded else []
+    rows = []
+    if cells and all("bound_curve" in cell.figures for cell in cells):
+        even = [cell.numbers("bound_curve")[0] for cell in cells]
+        share = 100 / len(cells[0].numbers("shares"))
+        rows.append(["linear programme, even shares", percent(even), "", "", f"{share:.1f}"])
+    if cells:
+        rows.append(["linear programme, no cap", percent(numbers(cells, "oracle"))])
+    return rows

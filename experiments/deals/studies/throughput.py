@@ -1,17 +1,17 @@
 """Throughput against AgentNet, sequential as published and concurrent on the same slots, and what bounds the ratio."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from experiments.deals.studies.arms import Arm, deals, mechanism, router
 from experiments.deals.studies.cells import Cell
-from experiments.deals.studies.pools import pool
 from experiments.deals.studies.study import Done, Study, StudyReport, StudySettings, grid, point_values
 from experiments.deals.studies.tables import arm_table, numbers, paired, plain
 from experiments.grid import Grid
 from experiments.stats import mean_interval
 
-POOL = "simulated-measured-x3"
 SEQUENTIAL, CONCURRENT = "AgentNet sequential", "AgentNet concurrent"
+FORWARD_RATE = 0.3
 AGENTNET = (*mechanism(policy="keep"), "ingress=best_ability", "pool.settings.executor.kind=agentnet")
 
 
@@ -26,17 +26,39 @@ def arms() -> list[Arm]:
     ]
 
 
-def ceiling(raw: dict[str, object]) -> float:
+def ceiling(raw: Mapping[str, Any]) -> float:
     """Slots over the slowdown of calls beside each other: the most that concurrency alone can give."""
-    agents = raw["agents"]
-    assert isinstance(agents, list)
-    slots = [agent.get("slots", 9) for agent in agents]
-    exponents = [agent["backend"]["options"].get("slowdown_exponent", 0.0) for agent in agents]
+    slots = [agent.get("slots", 9) for agent in raw["agents"]]
+    exponents = [agent["backend"].get("options", {}).get("slowdown_exponent", 0.0) for agent in raw["agents"]]
     return float(sum(n / n**exponent for n, exponent in zip(slots, exponents, strict=True)))
 
 
+def measured_ceiling(raw: Mapping[str, Any], alone: Sequence[Done], beside: Sequence[Done]) -> float:
+    """The same of real engines: all slots, each call as slow as it was beside the others."""
+    slots = sum(agent.get("slots", 9) for agent in raw["agents"])
+    alone_s, beside_s = (sum(numbers(cells, "call_s")) / len(cells) for cells in (alone, beside))
+    return float(slots * alone_s / beside_s)
+
+
+def _deliberate(settings: StudySettings) -> dict[str, Any]:
+    """The pool with the paper's four calls a step, so that both sides pay alike for a task; replayed models, which
+    know no neighbours, forward as often as simulated ones."""
+    raw = settings.pools[0]
+    own = raw.get("settings", {})
+    executor = own.get("executor", {}) | {"kind": "deliberate"}
+    return raw | {"settings": own | {"executor": executor}, "agents": [_routing(a) for a in raw["agents"]]}
+
+
+def _routing(agent: dict[str, Any]) -> dict[str, Any]:
+    backend = agent["backend"]
+    if backend["kind"] != "replay":
+        return agent
+    options = {"forward_rate": FORWARD_RATE} | backend.get("options", {})
+    return agent | {"backend": backend | {"options": options}}
+
+
 def _cells(settings: StudySettings) -> list[Cell]:
-    values = point_values(pool(POOL), settings)
+    values = point_values(_deliberate(settings), settings)
     return [
         Cell(arm=arm, point="", seed=seed, values=values) for arm in arms() for seed in settings.seed_range()
     ]
@@ -72,13 +94,25 @@ def ratio_grid(done: Sequence[Done], most: float) -> Grid:
     return Grid(title="throughput against AgentNet", header=header, rows=tuple(rows))
 
 
-def _report(_: StudySettings, done: Sequence[Done]) -> StudyReport:
-    most = ceiling(pool(POOL))
+def _report(settings: StudySettings, done: Sequence[Done]) -> StudyReport:
+    raw, by_arm = settings.pools[0], {arm: cells for (_, arm), cells in grid(done).items()}
+    slots = sum(agent.get("slots", 9) for agent in raw["agents"])
+    if settings.backend != "vllm":
+        most = ceiling(raw)
+    elif SEQUENTIAL in by_arm and deals(0).name in by_arm:
+        most = measured_ceiling(raw, by_arm[SEQUENTIAL], by_arm[deals(0).name])
+    else:
+        return StudyReport(grids=[arm_table("accuracy and throughput", done, SEQUENTIAL)])
+    how = {
+        "simulated": f"times of calls as in {raw['name']}.yaml",
+        "replay": f"times of calls are settings; AgentNet's router forwards by chance ({FORWARD_RATE:g})",
+        "vllm": "calls slow each other down as measured in this study (DEALS V=0 beside AgentNet sequential)",
+    }[settings.backend]
     return StudyReport(
         grids=[ratio_grid(done, most), arm_table("accuracy and throughput", done, SEQUENTIAL)],
         notes=[
-            f"3 agents of 9 slots; times of calls as measured on one engine (see {POOL}.yaml), so that 27 slots are "
-            f"worth {most:.1f} single ones: the ceiling of what concurrency alone can give. All tasks arrive at once.",
+            f"{len(raw['agents'])} agents, {slots} slots; {how}, so that the slots are worth {most:.1f} single ones: "
+            "the ceiling of what concurrency alone can give. All tasks arrive at once.",
             "The paper: DEALS has 4.7 to 22.7 times the throughput of AgentNet, which works on one task at a time.",
         ],
     )
@@ -87,7 +121,16 @@ def _report(_: StudySettings, done: Sequence[Done]) -> StudyReport:
 THROUGHPUT = Study(
     name="deals-throughput",
     summary="against AgentNet, sequential and on the same slots: ratio, ceiling, and accuracy beside",
-    defaults={"simulated": {"seeds": 20, "warmup": 120, "test": 1080}},
+    defaults={
+        "simulated": {"seeds": 20, "warmup": 120, "test": 1080},
+        "replay": {"seeds": 20, "warmup": 140, "test": 700},
+        "vllm": {"seeds": 1, "warmup": 24, "test": 54},
+    },
+    pools={
+        "simulated": ("simulated-measured-x3",),
+        "replay": ("recorded-x3",),
+        "vllm": ("smollm2-x3",),
+    },
     cells=_cells,
     report=_report,
 )

@@ -1,15 +1,14 @@
 """Graphs of agents: the paper ran complete graphs; chain, ring and sparse ones are its future work."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.deals.studies.arms import deals, router
 from experiments.deals.studies.cells import Cell
-from experiments.deals.studies.pools import pool, repeated
+from experiments.deals.studies.pools import capacity_per_s, repeated
 from experiments.deals.studies.study import Done, Study, StudyReport, StudySettings, point_values
 from experiments.deals.studies.tables import arm_table
 
-POOL = {"simulated": "simulated-unlike-x3", "replay": "recorded-x3"}
 SMALL: dict[str, dict[str, Any]] = {
     "complete": {"kind": "complete"},
     "chain": {"kind": "chain"},
@@ -19,60 +18,83 @@ SMALL: dict[str, dict[str, Any]] = {
     "small world": {"kind": "small_world", "degree": 4, "probability": 0.2},
     "Erdos-Renyi": {"kind": "erdos_renyi", "probability": 0.3},
 }
+LARGE: dict[str, dict[str, Any]] = {
+    "ring": {"kind": "ring"},
+    "8-regular": {"kind": "k_regular", "degree": 8},
+    "small world": {"kind": "small_world", "degree": 8, "probability": 0.2},
+}
 TASKS_PER_AGENT = 40
-LOAD_PER_AGENT_S = {"simulated": 3.6, "replay": 0.9}
-"""Arrivals per agent and second: about seven tenths of what its slots can serve."""
+LOAD = 0.7
+
+
+def _graphs(settings: StudySettings) -> list[tuple[int, str, dict[str, Any]]]:
+    """(agents, name, topology). Real pools stay as they are; others are repeated to each size."""
+    own = len(settings.pools[0]["agents"])
+    if settings.backend == "vllm":
+        return [(own, name, graph) for name, graph in SMALL.items() if _differs(own, graph)]
+    small = [
+        (size, name, graph) for size in (3, 12, 30) for name, graph in SMALL.items() if _differs(size, graph)
+    ]
+    if settings.backend == "replay":
+        return small
+    return small + [(size, name, graph) for size in (100, 1000) for name, graph in LARGE.items()]
+
+
+def _differs(agents: int, graph: Mapping[str, Any]) -> bool:
+    """Of few agents some graphs are the same, or there are none."""
+    if agents == 3:
+        return graph["kind"] in {"complete", "chain", "star"}
+    return int(graph.get("degree", 0)) < agents - 1
 
 
 def _cells(settings: StudySettings) -> list[Cell]:
-    base = pool(POOL[settings.backend])
-    grid = [(f"{name}, {size} agents", size, graph) for size in (3, 12, 30) for name, graph in SMALL.items()]
-    grid += [
-        (f"{name}, {size} agents", size, graph)
-        for size in (100, 1000)
-        for name, graph in (
-            ("ring", SMALL["ring"]),
-            ("8-regular", {"kind": "k_regular", "degree": 8}),
-            ("small world", {"kind": "small_world", "degree": 8, "probability": 0.2}),
-        )
-    ]
-    cells = []
-    for point, size, graph in grid:
-        if size == 3 and graph["kind"] not in {"complete", "chain", "star"}:
-            continue  # the same graphs again
-        raw = repeated(base, size) | {"topology": graph}
-        tasks = (
-            TASKS_PER_AGENT * size if settings.backend == "simulated" else min(TASKS_PER_AGENT * size, 1500)
-        )
-        values = point_values(raw, settings) | {
-            "warmup": tasks,
-            "test": tasks,
-            "arrivals": {"kind": "poisson", "rate_per_s": LOAD_PER_AGENT_S[settings.backend] * size},
-        }
+    base, cells = settings.pools[0], []
+    for size, name, graph in _graphs(settings):
+        real = settings.backend == "vllm"
+        raw = (base if real else repeated(base, size)) | {"topology": graph}
+        values = point_values(raw, settings)
+        if not real:
+            values |= {
+                "warmup": TASKS_PER_AGENT * size,
+                "test": TASKS_PER_AGENT * size,
+                "arrivals": {"kind": "poisson", "rate_per_s": LOAD * capacity_per_s(raw)},
+            }
         seeds = settings.seed_range() if size < 100 else settings.seed_range()[: 5 if size == 100 else 2]
         cells += [
-            Cell(arm=arm, point=point, seed=seed, values=values)
+            Cell(arm=arm, point=f"{name}, {size} agents", seed=seed, values=values)
             for arm in (deals(0), deals(20), router(weight=20, online=False))
             for seed in seeds
         ]
     return cells
 
 
-def _report(_: StudySettings, done: Sequence[Done]) -> StudyReport:
+def _report(settings: StudySettings, done: Sequence[Done]) -> StudyReport:
     points = dict.fromkeys(each.point for each in done)
+    how = (
+        "All tasks arrive at once."
+        if settings.backend == "vllm"
+        else f"Poisson arrivals at {LOAD:g} of capacity, {TASKS_PER_AGENT} warm-up and test tasks an agent; the pool's "
+        "kinds of agents in turn along the graph."
+    )
     return StudyReport(
         grids=[arm_table(point, done, "DEALS V=0", point) for point in points],
-        notes=[
-            f"Poisson arrivals at about 0.7 of capacity, {TASKS_PER_AGENT} warm-up and test tasks an agent; the pool's "
-            "three kinds of agents in turn along the graph. The paper ran complete graphs only.",
-        ],
+        notes=[f"{how} The paper ran complete graphs only."],
     )
 
 
 TOPOLOGIES = Study(
     name="deals-topologies",
     summary="complete, chain, ring, star, regular, small-world and random graphs of 3 to 1000 agents",
-    defaults={"simulated": {"seeds": 20, "warmup": 0, "test": 1}},
+    defaults={
+        "simulated": {"seeds": 20, "warmup": 0, "test": 1},
+        "replay": {"seeds": 20, "warmup": 0, "test": 1},
+        "vllm": {"seeds": 1, "warmup": 100, "test": 90},
+    },
+    pools={
+        "simulated": ("simulated-unlike-x3",),
+        "replay": ("recorded-x3",),
+        "vllm": ("specialists",),
+    },
     cells=_cells,
     report=_report,
 )
