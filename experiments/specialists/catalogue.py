@@ -1,18 +1,27 @@
 """Which specialists there are, and what each is trained on. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from random import Random
 
-from experiments.datasets.families.catalogue import FAMILIES
-from experiments.datasets.families.family import Family
+from experiments.datasets.families.catalogue import FAMILIES, family_rows
+from experiments.datasets.families.family import Family, Puzzle
 from experiments.datasets.rows import Row
 
 TRAINING_STREAM = "training"
-"""Runs draw from generators named "family/difficulty/seed"; training draws from one that starts with this word.
-Problems that a run with one of the first seeds may ask are left out on top."""
-DIFFICULTIES = (1, 1, 2)
-"""Of the training problems: two thirds easy."""
+EVALUATION_STREAM = "evaluation"
+"""Runs draw from generators named "family/difficulty/seed"; training and evaluation from ones that start with these
+words. Small families repeat themselves, so training also leaves out, word for word, every problem that the
+evaluation or a run with one of `RUN_SEEDS` may ask."""
+RUN_SEEDS = range(1, 21)
+RUN_ROWS = 400
+"""Of one family in one run, at most."""
+EVALUATION_ROWS = 400
+BEGINNING = 0.25
+"""Share of the training that is on the easiest problems."""
+EASY, USUAL = (0, 0, 1), (0, 1, 1, 2)
+"""Difficulties to draw from in the beginning, and then; 0 is smaller than what a run can ask for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,16 +33,21 @@ class Specialist:
     """Of each family in its training problems; what is missing it never sees."""
     steps: int
     """Batches of training."""
+    batch: int = 32
+    """Problems in each."""
 
 
 SPECIALISTS: Mapping[str, Specialist] = {
     specialist.name: specialist
     for specialist in (
-        Specialist(name="logic", shares={"boolean_expressions": 0.7, "dyck_languages": 0.3}, steps=1800),
-        Specialist(name="letters", shares={"last_letters": 0.3, "word_sorting": 0.7}, steps=2400),
-        Specialist(name="counting", shares={"object_counting": 0.75, "last_letters": 0.25}, steps=2200),
+        Specialist(name="logic", shares={"boolean_expressions": 0.7, "dyck_languages": 0.3}, steps=2400),
+        Specialist(name="letters", shares={"last_letters": 0.3, "word_sorting": 0.7}, steps=1200),
+        Specialist(name="counting", shares={"object_counting": 0.75, "last_letters": 0.25}, steps=1500),
         Specialist(
-            name="symbols", shares={"multistep_arithmetic": 0.9, "boolean_expressions": 0.1}, steps=9000
+            name="symbols",
+            shares={"multistep_arithmetic": 0.9, "boolean_expressions": 0.1},
+            steps=5000,
+            batch=64,
         ),
         Specialist(
             name="broad",
@@ -44,7 +58,7 @@ SPECIALISTS: Mapping[str, Specialist] = {
                 "dyck_languages": 0.2,
                 "multistep_arithmetic": 0.2,
             },
-            steps=800,
+            steps=500,
         ),
     )
 }
@@ -57,23 +71,28 @@ def family(name: str) -> Family:
     return next(each for each in FAMILIES if each.name == name)
 
 
-def evaluation_problems(name: str, seeds: int = 3, rows: int = 400) -> frozenset[str]:
-    """Problems that runs with the first few seeds may ask: what training must not see."""
-    from experiments.datasets.families.catalogue import load_families
+def fresh_rows(name: str, count: int, difficulty: int) -> list[Row]:
+    """Problems of one family for the evaluation, the same for the same arguments; up to `EVALUATION_ROWS` of
+    difficulty 1 and 2 are none that training has seen."""
+    rng = Random(f"{EVALUATION_STREAM}/{name}/{difficulty}")
+    return [family(name).generate(rng, difficulty, f"{EVALUATION_STREAM}/{name}/{i}") for i in range(count)]
 
+
+@cache
+def left_out(name: str) -> frozenset[str]:
+    """Problems of one family that training must not see."""
     found: set[str] = set()
-    for seed in range(1, seeds + 1):
-        for difficulty in sorted(set(DIFFICULTIES)):
-            data = load_families(seed=seed, rows_per_type=rows, difficulty=difficulty)
-            found.update(row.problem for row in data.rows if row.task_type == name)
+    for difficulty in sorted({*EASY, *USUAL} - {0}):
+        found.update(row.problem for row in fresh_rows(name, EVALUATION_ROWS, difficulty))
+        for seed in RUN_SEEDS:
+            found.update(row.problem for row in family_rows(family(name), seed, RUN_ROWS, difficulty))
     return frozenset(found)
 
 
-def training_rows(name: str, seed: int, left_out: frozenset[str]) -> Iterator[Row]:
+def training_puzzles(name: str, seed: int, difficulties: Sequence[int]) -> Iterator[Puzzle]:
     """Problems of one family without end."""
-    rng = Random(f"{TRAINING_STREAM}/{name}/{seed}")
-    chosen = family(name)
+    rng = Random(f"{TRAINING_STREAM}/{name}/{difficulties}/{seed}")
     while True:
-        row = chosen.generate(rng, rng.choice(DIFFICULTIES), "training")
-        if row.problem not in left_out:
-            yield row
+        puzzle = family(name).draw(rng, rng.choice(difficulties))
+        if puzzle.problem not in left_out(name):
+            yield puzzle

@@ -31,7 +31,7 @@ def load_families(seed: int = 1, rows_per_type: int = 200, difficulty: int = 2) 
     """
     if rows_per_type < 1:
         raise DataSetError(f"cannot generate {rows_per_type} rows of a family; give 1 or more")
-    rows = tuple(row for family in FAMILIES for row in _rows(family, seed, rows_per_type, difficulty))
+    rows = tuple(row for family in FAMILIES for row in family_rows(family, seed, rows_per_type, difficulty))
     return DataSet(
         name="families",
         label=f"families ({len(FAMILIES)} generated, difficulty {difficulty}, seed {seed})",
@@ -39,7 +39,8 @@ def load_families(seed: int = 1, rows_per_type: int = 200, difficulty: int = 2) 
     )
 
 
-def _rows(family: Family, seed: int, count: int, difficulty: int) -> list[Row]:
+def family_rows(family: Family, seed: int, count: int, difficulty: int) -> list[Row]:
+    """What one family gives to such a set. Raises DataSetError."""
     rng = Random(f"{family.name}/{difficulty}/{seed}")
     rows: dict[str, Row] = {}
     for index in range(count):
