@@ -19,6 +19,8 @@ class Grid:
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
+    brief: frozenset[int] = frozenset()
+    """Columns, by position, that a terminal shows without their intervals; the Markdown has them."""
 
     def rich(self) -> Table:
         # Text, never str: what a model or a user wrote must not be read as markup.
@@ -26,7 +28,9 @@ class Grid:
         for position, name in enumerate(self.header):
             table.add_column(Text(name), justify="left" if position == 0 else "right", overflow="fold")
         for row in self.rows:
-            table.add_row(*(Text(cell) for cell in row))
+            table.add_row(
+                *(Text(cell.partition(" [")[0] if n in self.brief else cell) for n, cell in enumerate(row))
+            )
         return table
 
     def markdown(self) -> str:

@@ -1,6 +1,7 @@
 """`python -m experiments run <study>`: runs a study, or goes on with one, and shows what it found."""
 
 import os
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -100,11 +101,14 @@ def run_study(folder: StudyFolder, jobs: int | None, console: Console) -> None:
     cells = study.cells(settings)
     jobs = 1 if settings.backend == "vllm" else jobs or os.cpu_count() or 1
     console.print(f"study {folder.path.name}: {len(cells)} cells on {jobs} processes", highlight=False)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # it ends a study as Ctrl-C does
     try:
         run_cells(folder, cells, jobs, console)
     except KeyboardInterrupt:
-        console.print(f"interrupted; go on with: run --resume {folder.path}", highlight=False)
+        console.print(f"interrupted; go on with: run --resume {folder.path}", highlight=False, soft_wrap=True)
         raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
     show_study(folder, study, console)
 
 

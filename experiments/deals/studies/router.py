@@ -124,6 +124,7 @@ def _table(point: str, done: Sequence[Done]) -> Grid:
         title=point,
         header=("arm", "accuracy %", "routed to %", "heaviest %", "below bound", "tasks/min", "latency s", "p95 s"),
         rows=tuple(rows),
+        brief=frozenset({2, 5, 6, 7}),
         note="routed to: mean true rate of (agent, type); bound: the linear programme at the same heaviest share",
     )  # fmt: skip
 

@@ -25,14 +25,17 @@ def plain(values: Sequence[float], digits: int = 1) -> str:
 
 
 def points(a: Sequence[float], b: Sequence[float]) -> str:
-    """Mean of b - a in points with its 95 % interval, and the effect size; of a few seeds the mean alone."""
+    """Mean of b - a in points with its 95 % interval; of a few seeds the mean alone."""
     if len(a) < FEW_SEEDS:
         return f"{100 * (sum(b) - sum(a)) / len(a):+.1f}"
     found = paired_difference([100 * value for value in a], [100 * value for value in b])
-    size = effect_size(a, b)
-    return f"{found.value:+.1f} [{found.low:+.1f}, {found.high:+.1f}]" + (
-        "" if size is None else f" d_z {size:+.1f}"
-    )
+    return f"{found.value:+.1f} [{found.low:+.1f}, {found.high:+.1f}]"
+
+
+def size(a: Sequence[float], b: Sequence[float]) -> str:
+    """Cohen's d_z of the pairs; of a few seeds, or where all differ alike, there is none."""
+    found = effect_size(a, b) if len(a) >= FEW_SEEDS else None
+    return NOTHING if found is None else f"{found:+.1f}"
 
 
 def accuracy(cells: Sequence[Done]) -> str:
@@ -64,7 +67,7 @@ def arm_table(title: str, done: Sequence[Done], baseline: str, point: str = "") 
     rows = grid([each for each in done if each.point == point])
     base = rows.get((point, baseline), [])
     bounded = [cells for cells in rows.values() if all("bound" in cell.figures for cell in cells)]
-    head = ["arm", "accuracy %", *(["bound %"] if bounded else []), f"over {baseline}", "heaviest %"]
+    head = ["arm", "accuracy %", *(["bound %"] if bounded else []), f"over {baseline}", "d_z", "heaviest %"]
     head += ["tasks/min", "latency s", "p95 s", "calls", "busy %"]
     body = []
     for (_, arm), cells in rows.items():
@@ -76,6 +79,7 @@ def arm_table(title: str, done: Sequence[Done], baseline: str, point: str = "") 
                 accuracy(cells),
                 *bound,
                 points(a, b) if a and arm != baseline else "",
+                size(a, b) if a and arm != baseline else "",
                 percent(numbers(cells, "heaviest_share")),
                 plain(numbers(cells, "throughput_per_min"), 0),
                 plain(numbers(cells, "latency_s")),
@@ -85,10 +89,11 @@ def arm_table(title: str, done: Sequence[Done], baseline: str, point: str = "") 
             ]
         )
     body += [[*row, *[""] * (len(head) - len(row))] for row in _ends(bounded)]
-    note = (
-        "bound: the linear programme's best expected accuracy at the arm's heaviest share" if bounded else ""
-    )
-    return Grid(title=title, header=tuple(head), rows=tuple(map(tuple, body)), note=note)
+    note = "d_z: effect size of the paired difference, 0.8 is called large"
+    if bounded:
+        note += "; bound: the linear programme's best expected accuracy at the arm's heaviest share"
+    brief = frozenset(range(len(head) - 6, len(head)))
+    return Grid(title=title, header=tuple(head), rows=tuple(map(tuple, body)), note=note, brief=brief)
 
 
 def bound_line(done: Sequence[Done], point: str) -> Line | None:
@@ -130,9 +135,9 @@ def _ends(bounded: Sequence[Sequence[Done]]) -> list[list[str]]:
     cells = bounded[0] if bounded else []
     rows = []
     if cells and all("bound_curve" in cell.figures for cell in cells):
-        even = [cell.numbers("bound_curve")[0] for cell in cells]
+        even = sum(cell.numbers("bound_curve")[0] for cell in cells) / len(cells)
         share = 100 / len(cells[0].numbers("shares"))
-        rows.append(["linear programme, even shares", percent(even), "", "", f"{share:.1f}"])
+        rows.append(["bound, even shares", "", f"{100 * even:.1f}", "", "", f"{share:.1f}"])
     if cells:
-        rows.append(["linear programme, no cap", percent(numbers(cells, "oracle"))])
+        rows.append(["bound, no cap", "", _mean_percent(cells, "oracle")])
     return rows
