@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+CROWDED = 8
+"""With more lines the legend stands beside the picture."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
@@ -40,7 +43,9 @@ def draw(plot: LinePlot, folder: Path) -> Path:
     mpl.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(7.5, 4.5), layout="constrained")
+    crowded = len(plot.lines) > CROWDED
+    figure, axes = pyplot.subplots(figsize=(9.5 if crowded else 7.5, 4.5), layout="constrained")
+    axes.set_prop_cycle(color=pyplot.get_cmap("tab20" if crowded else "tab10").colors)
     for line in plot.lines:
         _draw_line(axes, line)
     for label, x, y in plot.published:
@@ -50,7 +55,7 @@ def draw(plot: LinePlot, folder: Path) -> Path:
         axes.set_xscale("log")
     axes.set(title=plot.title, xlabel=plot.x_label, ylabel=plot.y_label)
     axes.grid(visible=True, alpha=0.3)
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, **({"loc": "center left", "bbox_to_anchor": (1.01, 0.5)} if crowded else {}))
     path = folder / f"{plot.name}.png"
     figure.savefig(path, dpi=120)
     pyplot.close(figure)

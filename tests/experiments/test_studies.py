@@ -1,5 +1,6 @@
 """Studies: what a cell computes, that nothing is run twice, and that reports say what they rest on."""
 
+import io
 import json
 from collections import Counter
 from dataclasses import replace
@@ -20,8 +21,10 @@ from experiments.deals.studies.cells import Cell, run_cell
 from experiments.deals.studies.command import run_study, study_settings
 from experiments.deals.studies.pools import agent_names, pool, repeated
 from experiments.deals.studies.running import run_cells
-from experiments.deals.studies.study import StudyFolder, StudySettings, point_values
+from experiments.deals.studies.study import Done, StudyFolder, StudySettings, backend_label, point_values
+from experiments.deals.studies.tables import arm_table, share_plot
 from experiments.deals.studies.votes import plurality, voted
+from experiments.stats import wilson_interval
 from experiments.trial import Trial
 
 POOL = pool("simulated-unlike-x3")
@@ -204,3 +207,62 @@ def test_the_bound_of_a_cell_is_that_of_its_own_stream() -> None:
     rates = np.array([[0.9, 0.3], [0.3, 0.9]])
     assert best_accuracy(rates, np.array([0.5, 0.5]), 0.5) == pytest.approx(0.9)
     assert isinstance(figures["bound"], float)
+
+
+def made_up(arm: str, seeds: int, **figures: float | list[float]) -> list[Done]:
+    return [Done(point="", arm=arm, seed=seed, figures=dict(figures)) for seed in range(seeds)]
+
+
+FIGURES: dict[str, float | list[float]] = {
+    "accuracy": 0.5, "tasks": 40, "heaviest_share": 0.6, "throughput_per_min": 9.0, "latency_s": 1.0,
+    "latency_p95_s": 2.0, "calls": 1.0, "utilisation": 0.5, "shares": [0.6, 0.4],
+}  # fmt: skip
+
+
+def test_a_few_seeds_have_the_score_interval_of_their_tasks_and_no_bootstrap() -> None:
+    low, high = wilson_interval(40, 80)
+    (row,) = arm_table("t", made_up("DEALS V=0", 2, **FIGURES), "DEALS V=0").rows
+    assert row[1] == f"50.0 [{100 * low:.1f}, {100 * high:.1f}]"
+    assert not any("[" in cell for cell in row[2:])
+    (row,) = arm_table("t", made_up("DEALS V=0", 5, **FIGURES), "DEALS V=0").rows
+    assert row[1] == "50.0 [50.0, 50.0]", "five seeds that agree"
+    assert "[" in row[5], "and every other figure has its own"
+
+
+def test_the_bound_stands_beside_each_arm_and_its_ends_below_all() -> None:
+    known = {"bound": 0.8, "bound_curve": [0.7, 0.85, 0.9], "oracle": 0.9, "routed_accuracy": 0.75}
+    done = [*made_up("DEALS V=0", 5, **FIGURES, **known), *made_up("majority vote of 2", 5, **FIGURES)]
+    grid = arm_table("t", done, "DEALS V=0")
+    column = grid.header.index("bound %")
+    assert [(row[0], row[column]) for row in grid.rows] == [
+        ("DEALS V=0", "80.0"),
+        ("majority vote of 2", "–"),
+        ("bound, even shares", "70.0"),
+        ("bound, no cap", "90.0"),
+    ]
+    assert "bound %" not in arm_table("t", made_up("a", 5, **FIGURES), "a").header, (
+        "of real engines none is known"
+    )
+    plot = share_plot("t", "t", done, "")
+    assert [line.label for line in plot.lines] == ["linear programme (bound)", "DEALS, V=0 to 0"]
+    bound, arm = plot.lines
+    assert (list(bound.x_P), list(bound.y_P)) == ([50, 75, 100], pytest.approx([70, 85, 90]))
+    assert list(arm.y_P) == pytest.approx([75]), "an expectation beside expectations"
+
+
+def test_a_terminal_shows_less_than_the_report() -> None:
+    grid = arm_table("t", made_up("a", 5, **FIGURES), "a")
+    shown = io.StringIO()
+    Console(width=200, file=shown).print(grid.rich())
+    text = shown.getvalue()
+    assert "50.0 [50.0, 50.0]" in text, "accuracy keeps its interval"
+    assert "9 [9, 9]" not in text
+    assert "9 [9, 9]" in grid.markdown()
+
+
+def test_reports_and_plots_name_the_backend() -> None:
+    settings = study_settings("deals-vsweep", backend="vllm")
+    assert backend_label(settings, {"gpus": []}, short=True) == "vLLM on CPU"
+    assert "smollm2-135m-instruct" in backend_label(settings, {"gpus": []})
+    assert backend_label(settings, {"gpus": ["H, 80 GB"]}, short=True) == "vLLM on H, 80 GB"
+    assert backend_label(asked(backend="replay"), {}, short=True) == "recorded"

@@ -6,10 +6,17 @@ from experiments.deals.studies.arms import PAPER_WEIGHTS, baselines, deals, rout
 from experiments.deals.studies.cells import Cell
 from experiments.deals.studies.pools import agent_names
 from experiments.deals.studies.study import Done, Study, StudyReport, StudySettings, grid, point_values
-from experiments.deals.studies.tables import accuracy, arm_table, numbers, percent, plain, share_plot
+from experiments.deals.studies.tables import (
+    accuracy,
+    arm_table,
+    numbers,
+    percent,
+    plain,
+    share_plot,
+    shown_mean,
+)
 from experiments.grid import NOTHING, Grid
 from experiments.line_plots import Line, LinePlot
-from experiments.stats import mean_interval
 
 NO_SAMPLES = (
     "A majority vote's wrong answers are drawn by chance on this backend: real models err alike more often, so the "
@@ -125,7 +132,7 @@ def _sweep_report(settings: StudySettings, done: Sequence[Done]) -> StudyReport:
 
 
 def _line(label: str, weights: Sequence[float], values: Sequence[Sequence[float]]) -> Line:
-    found = [mean_interval([100 * value for value in each]) for each in values]
+    found = [shown_mean([100 * value for value in each]) for each in values]
     return Line(
         label=label,
         x_P=weights,

@@ -5,7 +5,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -179,8 +179,10 @@ INTERVALS = (
 )
 
 
-def backend_label(settings: StudySettings, machine: Mapping[str, Any]) -> str:
-    """What answered."""
+def backend_label(settings: StudySettings, machine: Mapping[str, Any], *, short: bool = False) -> str:
+    """What answered; `short` for the title of a plot."""
+    if short and settings.backend != "vllm":
+        return {"replay": "recorded"}.get(settings.backend, settings.backend)
     if settings.backend == "replay":
         return "recorded (right where real models' published answers were; times are virtual)"
     if settings.backend == "simulated":
@@ -190,7 +192,8 @@ def backend_label(settings: StudySettings, machine: Mapping[str, Any]) -> str:
     models = ", ".join(dict.fromkeys(agent.get("model", "") for agent in agents))
     place = ", ".join(machine["gpus"]) if machine.get("gpus") else "CPU"
     names = {"vllm_engine": f"vLLM on {place}", "openai_http": "OpenAI-compatible servers"}
-    return f"{' and '.join(names.get(kind, kind) for kind in kinds)}, runtime {settings.runtime} ({models})"
+    made_by = " and ".join(names.get(kind, kind) for kind in kinds)
+    return made_by if short else f"{made_by}, runtime {settings.runtime} ({models})"
 
 
 def write_study_report(folder: StudyFolder, study: "Study") -> tuple[Path, StudyReport]:
@@ -200,6 +203,10 @@ def write_study_report(folder: StudyFolder, study: "Study") -> tuple[Path, Study
     where = folder.path / "report"
     where.mkdir(exist_ok=True)
     missing = len(study.cells(settings)) - len(done)
+
+    def labelled(plot: LinePlot) -> LinePlot:
+        return replace(plot, title=f"{plot.title} ({backend_label(settings, folder.machine(), short=True)})")
+
     parts = [
         f"# {study.name}: {study.summary}",
         f"Backend: {backend_label(settings, folder.machine())}. {settings.seeds} seeds from {settings.first_seed} on, "
@@ -207,7 +214,7 @@ def write_study_report(folder: StudyFolder, study: "Study") -> tuple[Path, Study
         *([f"> **unfinished: {missing} cells are missing**"] if missing > 0 else []),
         *(f"- {note}" for note in found.notes),
         *(grid.markdown() for grid in found.grids),
-        *(f"![{plot.title}]({draw(plot, where).name})" for plot in found.plots),
+        *(f"![{plot.title}]({draw(plot, where).name})" for plot in map(labelled, found.plots)),
     ]
     path = where / "report.md"
     path.write_text("\n\n".join(part.strip() for part in parts) + "\n")

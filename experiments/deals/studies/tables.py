@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from experiments.deals.studies.study import Done, grid
 from experiments.grid import NOTHING, Grid
 from experiments.line_plots import Line, LinePlot
-from experiments.stats import effect_size, mean_interval, paired_difference, wilson_interval
+from experiments.stats import Estimate, effect_size, mean_interval, paired_difference, wilson_interval
 
 FEW_SEEDS = 5
 """Below this a bootstrap over seeds says nothing."""
@@ -22,6 +22,14 @@ def plain(values: Sequence[float], digits: int = 1) -> str:
         return f"{sum(values) / len(values):,.{digits}f}"
     found = mean_interval(values)
     return f"{found.value:,.{digits}f} [{found.low:,.{digits}f}, {found.high:,.{digits}f}]"
+
+
+def shown_mean(values: Sequence[float]) -> Estimate:
+    """For a plot: of a few seeds the interval is empty."""
+    if len(values) >= FEW_SEEDS:
+        return mean_interval(values)
+    mean = sum(values) / len(values)
+    return Estimate(value=mean, low=mean, high=mean)
 
 
 def points(a: Sequence[float], b: Sequence[float]) -> str:
@@ -91,7 +99,10 @@ def arm_table(title: str, done: Sequence[Done], baseline: str, point: str = "") 
     body += [[*row, *[""] * (len(head) - len(row))] for row in _ends(bounded)]
     note = "d_z: effect size of the paired difference, 0.8 is called large"
     if bounded:
-        note += "; bound: the linear programme's best expected accuracy at the arm's heaviest share"
+        note += (
+            "; bound: the linear programme's best accuracy at the arm's heaviest share, expected over all rows (the "
+            "drawn tasks may be harder or easier: compare arms with each other, and expected accuracies in the plot)"
+        )
     brief = frozenset(range(len(head) - 6, len(head)))
     return Grid(title=title, header=tuple(head), rows=tuple(map(tuple, body)), note=note, brief=brief)
 
@@ -111,18 +122,36 @@ def bound_line(done: Sequence[Done], point: str) -> Line | None:
 
 
 def share_plot(title: str, name: str, done: Sequence[Done], point: str) -> LinePlot:
-    """Each arm's accuracy at its heaviest share, under the bound. Votes are left out: they have no such share."""
+    """Each arm's accuracy at its heaviest share, under the bound; DEALS as one line over V. Votes are left out: no
+    bound on the choice of one agent binds them."""
+    rows = {arm: cells for (_, arm), cells in grid([each for each in done if each.point == point]).items()}
+    swept = {arm: cells for arm, cells in rows.items() if arm.startswith("DEALS V=")}
+    others = {arm: cells for arm, cells in rows.items() if arm not in swept and not _is_vote(cells)}
     lines = [bound] if (bound := bound_line(done, point)) is not None else []
-    for (_, arm), cells in grid([each for each in done if each.point == point]).items():
-        if "vote" in arm or "self-consistency" in arm:
-            continue
-        found = mean_interval([100 * value for value in numbers(cells, "accuracy")])
-        x = 100 * sum(numbers(cells, "heaviest_share")) / len(cells)
-        lines.append(
-            Line(label=arm, x_P=[x], y_P=[found.value], low_P=[found.low], high_P=[found.high], joined=False)
-        )
-    return LinePlot(
-        name=name, title=title, x_label="heaviest agent's share, %", y_label="accuracy %", lines=lines
+    if swept:
+        weights = [arm.removeprefix("DEALS V=") for arm in swept]
+        lines.append(_at_shares(f"DEALS, V={weights[0]} to {weights[-1]}", list(swept.values()), joined=True))
+    lines += [_at_shares(arm, [cells], joined=False) for arm, cells in others.items()]
+    label = "expected accuracy % (mean true rate of agent and type)" if bound is not None else "accuracy %"
+    return LinePlot(name=name, title=title, x_label="heaviest agent's share, %", y_label=label, lines=lines)
+
+
+def _is_vote(cells: Sequence[Done]) -> bool:
+    return any(label in cells[0].arm for label in ("vote of", "self-consistency"))
+
+
+def _at_shares(label: str, cells_P: Sequence[Sequence[Done]], *, joined: bool) -> Line:
+    # Where the bound is known the points are expectations as well: the luck of the drawn tasks would part the two.
+    known = all("routed_accuracy" in cell.figures for cells in cells_P for cell in cells)
+    figure = "routed_accuracy" if known else "accuracy"
+    found = [shown_mean([100 * value for value in numbers(cells, figure)]) for cells in cells_P]
+    return Line(
+        label=label,
+        x_P=[100 * sum(numbers(cells, "heaviest_share")) / len(cells) for cells in cells_P],
+        y_P=[each.value for each in found],
+        low_P=[each.low for each in found],
+        high_P=[each.high for each in found],
+        joined=joined,
     )
 
 
