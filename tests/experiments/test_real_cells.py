@@ -10,7 +10,9 @@ from rich.console import Console
 
 from actors.errors import SettingsError
 from experiments.deals.studies import real_cells
+from experiments.deals.studies.accuracy import oracle_notes
 from experiments.deals.studies.arms import Arm, baselines, deals, mechanism, self_consistency
+from experiments.deals.studies.catalogue import STUDIES
 from experiments.deals.studies.cells import Cell, run_cell
 from experiments.deals.studies.command import study_settings
 from experiments.deals.studies.pools import agent_names, pool
@@ -141,3 +143,38 @@ def test_the_measured_ceiling_is_the_slots_over_the_slowdown() -> None:
     assert measured_ceiling(raw, done(SEQUENTIAL, [1.0, 1.0]), done(CONCURRENT, [2.0, 3.0])) == pytest.approx(
         13 / 2.5
     )
+
+
+def test_against_agentnet_in_real_time(tmp_path: Path) -> None:
+    """Each task alone, and all at once on the same slots: the ratio is found, and its measured ceiling holds."""
+    study = STUDIES["deals-throughput"]
+    settings = study_settings("deals-throughput", backend="simulated", seeds=1, warmup=3, test=27)
+    quick = tuple(
+        f"pool.agents.{n}.backend.options.{key}={value}"
+        for n in range(3)
+        for key, value in {"service_s": 0.02, "service_s_by_purpose": "{}", "distribution": "fixed"}.items()
+    )
+    wanted = {SEQUENTIAL, CONCURRENT, deals(0).name}
+    found = [
+        replace(cell, values=dict(cell.values) | {"runtime": "local"}, changes=quick)
+        for cell in study.cells(settings)
+        if cell.arm.name in wanted
+    ]
+    done = [
+        Done(point=cell.point, arm=cell.arm.name, seed=cell.seed, figures=figures)
+        for cell, figures in run_real(tmp_path, found, QUIET)
+    ]
+    real = settings.model_copy(update={"backend": "vllm", "runtime": "local"})
+    ratios, _ = study.report(real, done).grids
+    by_arm = {row[0]: dict(zip(ratios.header, row, strict=True)) for row in ratios.rows}
+    row = by_arm[deals(0).name]
+    assert float(row["times sequential"]) > 3, "27 slots"
+    assert float(row["times sequential"]) <= float(row["ceiling"]) * 1.05
+    assert row["calls a task"] == "4.00"
+
+
+def test_the_oracle_stands_beside_real_specialists_only() -> None:
+    (note,) = oracle_notes(study_settings("deals-vsweep", backend="vllm"))
+    assert note.startswith("Pool specialists, oracle assignment")
+    assert not oracle_notes(study_settings("deals-vsweep", backend="vllm", dataset={"name": "bbh"}))
+    assert not oracle_notes(study_settings("deals-vsweep", backend="simulated"))

@@ -16,7 +16,10 @@ from experiments.deals.studies.tables import (
     shown_mean,
 )
 from experiments.grid import NOTHING, Grid
+from experiments.launch import load_data
 from experiments.line_plots import Line, LinePlot
+from experiments.phases import build_stream
+from experiments.specialists.oracle import oracle_line
 
 NO_SAMPLES = (
     "A majority vote's wrong answers are drawn by chance on this backend: real models err alike more often, so the "
@@ -31,6 +34,22 @@ REAL_VOTES = (
 
 def _vote_note(settings: StudySettings) -> str:
     return REAL_VOTES if settings.backend == "vllm" else NO_SAMPLES
+
+
+def oracle_notes(settings: StudySettings) -> list[str]:
+    """What perfect assignment would reach in each pool, where that was measured beforehand (specialists)."""
+    notes = []
+    for raw in settings.pools if settings.backend == "vllm" else ():
+        values = point_values(raw, settings)
+        run = Cell(
+            arm=deals(0), point="", seed=settings.first_seed, values=values, changes=settings.changes
+        ).settings()
+        if run.dataset.name != "families":  # the only problems that they were measured on
+            continue
+        data_set = load_data(run.dataset, warmup=run.warmup, test=run.test, seed=run.seed)
+        if (line := oracle_line(run, build_stream(data_set, run))) is not None:
+            notes.append(f"Pool {run.pool.name}, {line}.")
+    return notes
 
 
 def _cells(settings: StudySettings, weights: Sequence[float]) -> list[Cell]:
@@ -72,6 +91,7 @@ def _accuracy_report(settings: StudySettings, done: Sequence[Done]) -> StudyRepo
             "backlog only (V=0) falls below its strongest single agent (66.43 %); homogeneous pools change little "
             "with V. All tasks arrive at once.",
             _vote_note(settings),
+            *oracle_notes(settings),
         ],
     )
 
@@ -127,6 +147,7 @@ def _sweep_report(settings: StudySettings, done: Sequence[Done]) -> StudyReport:
         notes=[
             "The paper, on other models and other data: MATH 44.29 % at V=0 and 73.57 % at V=80; shares even at V=0; "
             "at V=80 the strongest agent answers about 99 % of MATH and 64 % of MMLU-Pro. All tasks arrive at once.",
+            *oracle_notes(settings),
         ],
     )
 
@@ -156,6 +177,7 @@ def _pool_report(settings: StudySettings, done: Sequence[Done]) -> StudyReport:
             "The paper at V=80 (MATH): five agents 72.86 %, seven 67.86 %, its strongest single agent 66.43 %."
             + weak,
             _vote_note(settings),
+            *oracle_notes(settings),
         ],
     )
 
