@@ -90,6 +90,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _list(options: argparse.Namespace, console: Console) -> int:
     from experiments.deals.studies.catalogue import STUDIES
+    from experiments.deals.studies.study import is_study
 
     table = Table("experiment", "what it runs", "pool")
     for experiment in experiments().values():
@@ -101,9 +102,11 @@ def _list(options: argparse.Namespace, console: Console) -> int:
     studies.add_row(COUNTERFACTUAL, "a recorded run lived again under other policies", "of the run")
     console.print(studies)
     runs = sorted(path.parent.name for path in options.runs_dir.glob("*/tasks.jsonl"))
-    console.print(
-        "\n".join(["runs:", *runs]) if runs else f"no runs in {options.runs_dir} yet", highlight=False
+    found = sorted(
+        path.parent.name for path in options.runs_dir.glob("*/settings.json") if is_study(path.parent)
     )
+    lines = [*(["runs:", *runs] if runs else []), *(["studies:", *found] if found else [])]
+    console.print("\n".join(lines) or f"no runs in {options.runs_dir} yet", highlight=False)
     return 0
 
 

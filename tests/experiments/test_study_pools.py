@@ -20,7 +20,7 @@ from experiments.deals.studies.catalogue import STUDIES
 from experiments.deals.studies.cells import Arm, Cell, run_cell
 from experiments.deals.studies.command import study_settings
 from experiments.deals.studies.pools import backend_of, capacity_per_s, pool
-from experiments.deals.studies.study import StudyFolder, point_values
+from experiments.deals.studies.study import StudyFolder, is_study, point_values
 
 SIMULATED, REPLAY, REAL = pool("simulated-unlike-x3"), pool("recorded-x3"), pool("specialists")
 
@@ -121,6 +121,23 @@ def test_a_study_of_before_pools_were_kept_is_still_read(tmp_path: Path) -> None
     (folder.path / "settings.json").write_text("{}")
     with pytest.raises(SettingsError, match=r"settings\.json is damaged"):
         folder.settings()
+
+
+def test_studies_and_runs_are_told_apart_and_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = StudyFolder.create(tmp_path, study_settings("deals-vsweep", seeds=1)).path
+    never_started = tmp_path / "deals-x"  # its task stream, written last, is missing
+    never_started.mkdir()
+    for name in ("settings.json", "machine.json"):
+        (never_started / name).write_text("{}")
+    assert [is_study(path) for path in (study, never_started, tmp_path / "nothing")] == [True, False, False]
+    assert main(["list", "--runs-dir", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert f"studies:\n{study.name}" in said
+    assert "deals-x" not in said
+    assert main(["run", "--resume", "deals-x", "--runs-dir", str(tmp_path)]) == 1
+    assert "not a run folder" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize("executor", ["direct", "deliberate"])

@@ -222,8 +222,11 @@ def write_study_report(folder: StudyFolder, study: "Study") -> tuple[Path, Study
 
 
 def is_study(path: Path) -> bool:
-    """Whether a folder of `runs` is a study's."""
-    return (path / "machine.json").is_file() and not (path / "tasks.jsonl").exists()
+    """Whether a folder of `runs` is a study's, as its settings tell."""
+    try:
+        return "study" in json.loads((path / "settings.json").read_text())
+    except (OSError, ValueError, TypeError):
+        return False
 
 
 def grid(done: Sequence[Done]) -> dict[tuple[str, str], list[Done]]:
