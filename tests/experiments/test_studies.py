@@ -18,11 +18,11 @@ from experiments.deals.studies import cells as cells_module
 from experiments.deals.studies.arms import Arm, baselines, deals, mechanism, router, single
 from experiments.deals.studies.catalogue import STUDIES
 from experiments.deals.studies.cells import Cell, run_cell
-from experiments.deals.studies.command import run_study, study_settings
+from experiments.deals.studies.command import run_study, show_study, study_settings
 from experiments.deals.studies.pools import agent_names, pool, repeated
 from experiments.deals.studies.running import run_cells
 from experiments.deals.studies.study import Done, StudyFolder, StudySettings, backend_label, point_values
-from experiments.deals.studies.tables import arm_table, share_plot
+from experiments.deals.studies.tables import arm_table, overview, share_plot
 from experiments.deals.studies.votes import plurality, voted
 from experiments.stats import wilson_interval
 from experiments.trial import Trial
@@ -266,3 +266,30 @@ def test_reports_and_plots_name_the_backend() -> None:
     assert "smollm2-135m-instruct" in backend_label(settings, {"gpus": []})
     assert backend_label(settings, {"gpus": ["H, 80 GB"]}, short=True) == "vLLM on H, 80 GB"
     assert backend_label(asked(backend="replay"), {}, short=True) == "recorded"
+
+
+@pytest.mark.parametrize("arms_down", [False, True])
+def test_an_overview_has_every_arm_at_every_point(arms_down: bool) -> None:
+    done = [
+        Done(point=point, arm=arm, seed=1, figures=FIGURES | {"accuracy": accuracy})
+        for point, arm, accuracy in (("ring", "a", 0.1), ("ring", "b", 0.2), ("star", "a", 0.3))
+    ]
+    table = overview("t", done, arms_down=arms_down)
+    if arms_down:
+        assert table.header == ("arm", "ring", "star")
+        assert table.rows == (("a", "10.0 / 1.0 s", "30.0 / 1.0 s"), ("b", "20.0 / 1.0 s", "–"))
+    else:
+        assert table.header == ("", "a", "b")
+        assert table.rows == (("ring", "10.0 / 1.0 s", "20.0 / 1.0 s"), ("star", "30.0 / 1.0 s", "–"))
+
+
+def test_details_are_in_the_report_and_not_on_the_terminal(tmp_path: Path) -> None:
+    folder = StudyFolder.create(tmp_path, asked("deals-topologies"))
+    for done in made_up("DEALS V=0", 2, **FIGURES):
+        folder.add(replace(done, point="ring, 12 agents"))
+    shown = io.StringIO()
+    show_study(folder, STUDIES["deals-topologies"], Console(width=160, file=shown))
+    report = (folder.path / "report" / "report.md").read_text()
+    assert "heaviest %" in report
+    assert "heaviest %" not in shown.getvalue()
+    assert "50.0 / 1.0 s" in shown.getvalue()

@@ -15,7 +15,7 @@ from experiments.deals.studies.arms import Arm, deals, mechanism, router
 from experiments.deals.studies.cells import Cell
 from experiments.deals.studies.pools import capacity_per_s
 from experiments.deals.studies.study import Done, Study, StudyReport, StudySettings, point_values
-from experiments.deals.studies.tables import arm_table
+from experiments.deals.studies.tables import arm_table, overview
 
 LOADS = (0.5, 0.7, 0.85, 0.95)
 TRACE = Path("alibaba") / "lora_request_trace_v2026_GenAI.csv"
@@ -87,7 +87,8 @@ def _cells(settings: StudySettings) -> list[Cell]:
 def _report(settings: StudySettings, done: Sequence[Done]) -> StudyReport:
     points = dict.fromkeys(each.point for each in done)
     return StudyReport(
-        grids=[arm_table(point, done, "DEALS V=20", point) for point in points],
+        grids=[overview("arrivals", done, arms_down=True)],
+        details=[arm_table(point, done, "DEALS V=20", point) for point in points],
         notes=[
             f"Load 1 is all slots busy all the time: {capacity_of(settings):.2f} tasks a second here. The bursts have "
             "the gaps of a production trace of image-generation requests (Alibaba cluster-trace-v2026-GenAI), scaled "

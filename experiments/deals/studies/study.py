@@ -74,6 +74,8 @@ class StudyReport:
     """What a study found."""
 
     grids: Sequence[Grid]
+    details: Sequence[Grid] = ()
+    """Tables for the report alone: too many for a terminal."""
     plots: Sequence[LinePlot] = ()
     notes: Sequence[str] = ()
     """What a reader must know to believe a figure, and the paper's values."""
@@ -213,7 +215,7 @@ def write_study_report(folder: StudyFolder, study: "Study") -> tuple[Path, Study
         f"{settings.warmup} warm-up and {settings.test} test tasks each. {INTERVALS}",
         *([f"> **unfinished: {missing} cells are missing**"] if missing > 0 else []),
         *(f"- {note}" for note in found.notes),
-        *(grid.markdown() for grid in found.grids),
+        *(grid.markdown() for grid in (*found.grids, *found.details)),
         *(f"![{plot.title}]({draw(plot, where).name})" for plot in map(labelled, found.plots)),
     ]
     path = where / "report.md"

@@ -107,6 +107,27 @@ def arm_table(title: str, done: Sequence[Done], baseline: str, point: str = "") 
     return Grid(title=title, header=tuple(head), rows=tuple(map(tuple, body)), note=note, brief=brief)
 
 
+def overview(title: str, done: Sequence[Done], *, arms_down: bool) -> Grid:
+    """Accuracy and mean latency of every arm at every point, in one table: points or arms as its rows."""
+    cells_of = grid(done)
+    points_, arms = (list(dict.fromkeys(key[axis] for key in cells_of)) for axis in (0, 1))
+    rows, columns = (arms, points_) if arms_down else (points_, arms)
+
+    def shown(row: str, column: str) -> str:
+        cells = cells_of.get((column, row) if arms_down else (row, column), [])
+        if not cells:
+            return NOTHING
+        latency_s = sum(numbers(cells, "latency_s")) / len(cells)
+        return f"{_mean_percent(cells, 'accuracy')} / {latency_s:.1f} s"
+
+    return Grid(
+        title=title,
+        header=("arm" if arms_down else "", *columns),
+        rows=tuple((row, *(shown(row, column) for column in columns)) for row in rows),
+        note="accuracy % / mean latency; intervals, shares and paired differences are in the report",
+    )
+
+
 def bound_line(done: Sequence[Done], point: str) -> Line | None:
     """The linear programme's accuracy against the heaviest share, in per cent; None where rates are not known."""
     curves = [

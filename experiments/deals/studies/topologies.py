@@ -7,7 +7,7 @@ from experiments.deals.studies.arms import deals, router
 from experiments.deals.studies.cells import Cell
 from experiments.deals.studies.pools import capacity_per_s, repeated
 from experiments.deals.studies.study import Done, Study, StudyReport, StudySettings, point_values
-from experiments.deals.studies.tables import arm_table
+from experiments.deals.studies.tables import arm_table, overview
 
 SMALL: dict[str, dict[str, Any]] = {
     "complete": {"kind": "complete"},
@@ -77,7 +77,8 @@ def _report(settings: StudySettings, done: Sequence[Done]) -> StudyReport:
         "kinds of agents in turn along the graph."
     )
     return StudyReport(
-        grids=[arm_table(point, done, "DEALS V=0", point) for point in points],
+        grids=[overview("graphs", done, arms_down=False)],
+        details=[arm_table(point, done, "DEALS V=0", point) for point in points],
         notes=[f"{how} The paper ran complete graphs only."],
     )
 
