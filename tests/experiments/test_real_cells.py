@@ -11,14 +11,22 @@ from rich.console import Console
 from actors.errors import SettingsError
 from experiments.deals.studies import real_cells
 from experiments.deals.studies.accuracy import oracle_notes
-from experiments.deals.studies.arms import Arm, baselines, deals, mechanism, self_consistency
+from experiments.deals.studies.arms import (
+    CONCURRENT,
+    SEQUENTIAL,
+    Arm,
+    baselines,
+    deals,
+    mechanism,
+    self_consistency,
+)
 from experiments.deals.studies.catalogue import STUDIES
 from experiments.deals.studies.cells import Cell, run_cell
 from experiments.deals.studies.command import study_settings
 from experiments.deals.studies.pools import agent_names, pool
 from experiments.deals.studies.real_cells import run_real
 from experiments.deals.studies.study import Done, point_values
-from experiments.deals.studies.throughput import CONCURRENT, SEQUENTIAL, measured_ceiling
+from experiments.deals.studies.throughput import measured_ceiling
 from experiments.launch import execute
 from experiments.record import RunFolder
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -12,20 +13,33 @@ from rich.console import Console
 
 from actors.errors import SettingsError
 from experiments.__main__ import main
+from experiments.datasets.registry import load
 from experiments.datasets.rows import Row
 from experiments.deals.bound import best_accuracy
 from experiments.deals.studies import cells as cells_module
-from experiments.deals.studies.arms import Arm, baselines, deals, mechanism, router, single
+from experiments.deals.studies.arms import (
+    CONCURRENT,
+    SEQUENTIAL,
+    Arm,
+    agentnet,
+    baselines,
+    deals,
+    mechanism,
+    router,
+    single,
+)
 from experiments.deals.studies.catalogue import STUDIES
 from experiments.deals.studies.cells import Cell, run_cell
 from experiments.deals.studies.command import run_study, show_study, study_settings
-from experiments.deals.studies.pools import agent_names, pool, repeated
+from experiments.deals.studies.pools import agent_names, pool, repeated, routing_by_chance
 from experiments.deals.studies.running import run_cells
 from experiments.deals.studies.study import Done, StudyFolder, StudySettings, backend_label, point_values
 from experiments.deals.studies.tables import arm_table, overview, share_plot
 from experiments.deals.studies.votes import plurality, voted
+from experiments.phases import build_stream
 from experiments.stats import wilson_interval
 from experiments.trial import Trial
+from experiments.verdicts import FILE, recorded_verdicts
 
 POOL = pool("simulated-unlike-x3")
 ROW = Row(task_id="t", task_type="x", problem="?", answer="A", answer_format="a letter", grader="exact")
@@ -293,3 +307,33 @@ def test_details_are_in_the_report_and_not_on_the_terminal(tmp_path: Path) -> No
     assert "heaviest %" in report
     assert "heaviest %" not in shown.getvalue()
     assert "50.0 / 1.0 s" in shown.getvalue()
+
+
+def test_a_replayed_model_gives_its_recorded_verdicts_through_every_call_structure() -> None:
+    folder = Path(os.environ.get("TRADEWINDS_DATA_DIR", "../shared/data"))
+    if not (folder / FILE).is_file():
+        pytest.skip(f"recorded MMLU-Pro verdicts are not at {folder}; set TRADEWINDS_DATA_DIR")
+    settings = study_settings("deals-vsweep", backend="replay", data_dir=folder, warmup=28, test=70)
+    values = point_values(routing_by_chance(pool("recorded-x3")), settings)
+    alone = single(1, "mathstral")
+    found = {}
+    for kind in ("direct", "deliberate", "agentnet"):
+        arm = replace(alone, changes=(*alone.changes, f"pool.settings.executor.kind={kind}"))
+        if kind == "agentnet":  # it would forward by itself
+            arm = replace(arm, changes=(*arm.changes, "pool.settings.executor.max_forwards=0"))
+        found[kind] = run_cell(Cell(arm=arm, point="", seed=3, values=values))
+    stream = build_stream(
+        load("mmlu_pro", data_dir=folder), Cell(arm=alone, point="", seed=3, values=values).settings()
+    )
+    verdicts = recorded_verdicts(folder)["mathstral-7B"]
+    right = [verdicts[task.row.task_id] for task in stream if task.phase == "test"]
+    assert [figures["accuracy"] for figures in found.values()] == pytest.approx([np.mean(right)] * 3)
+    assert (found["direct"]["calls"], found["deliberate"]["calls"]) == (1.0, 4.0)
+
+
+def test_agentnet_picks_centrally_and_pays_for_it() -> None:
+    figures = {arm.name: run_cell(cell(arm, warmup=120, test=60)) for arm in (*agentnet(), deals(20))}
+    slow, fast = (figures[name] for name in (SEQUENTIAL, CONCURRENT))
+    assert float(fast["throughput_per_min"]) > 3 * float(slow["throughput_per_min"])  # type: ignore[arg-type]
+    assert float(slow["calls"]) >= 4  # type: ignore[arg-type]
+    assert figures["DEALS V=20"]["calls"] == 1.0

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from experiments.deals.studies.arms import PAPER_WEIGHTS, baselines, deals, router, self_consistency
+from experiments.deals.studies.arms import PAPER_WEIGHTS, agentnet, baselines, deals, router, self_consistency
 from experiments.deals.studies.cells import Cell
-from experiments.deals.studies.pools import agent_names
+from experiments.deals.studies.pools import FORWARD_RATE, agent_names, routing_by_chance
 from experiments.deals.studies.study import Done, Study, StudyReport, StudySettings, grid, point_values
 from experiments.deals.studies.tables import (
     accuracy,
@@ -29,6 +29,13 @@ NO_SAMPLES = (
 REAL_VOTES = (
     "Self-consistency: five samples of one model at temperature 0.7, each with its own seed. Votes are paid for by "
     "every agent that answers: see calls."
+)
+
+
+AGENTNET_NOTE = (
+    f"AgentNet pays four or five calls a task where the others pay one here: compare its accuracy, and its throughput "
+    f"in deals-throughput, where all pay alike. Its model's choice of a neighbour is chance here: {FORWARD_RATE:g} of "
+    "its router calls forward."
 )
 
 
@@ -59,7 +66,9 @@ def _cells(settings: StudySettings, weights: Sequence[float]) -> list[Cell]:
         arms = [*baselines(names), *map(deals, weights), router(online=False), router()]
         if settings.backend == "vllm":
             arms += [self_consistency(position, name) for position, name in enumerate(names)]
-        values = point_values(raw, settings)
+        else:
+            arms += agentnet()
+        values = point_values(routing_by_chance(raw), settings)
         cells += [
             Cell(arm=arm, point=raw["name"], seed=seed, values=values)
             for arm in arms
@@ -91,6 +100,7 @@ def _accuracy_report(settings: StudySettings, done: Sequence[Done]) -> StudyRepo
             "backlog only (V=0) falls below its strongest single agent (66.43 %); homogeneous pools change little "
             "with V. All tasks arrive at once.",
             _vote_note(settings),
+            *([] if settings.backend == "vllm" else [AGENTNET_NOTE]),
             *oracle_notes(settings),
         ],
     )
@@ -177,6 +187,7 @@ def _pool_report(settings: StudySettings, done: Sequence[Done]) -> StudyReport:
             "The paper at V=80 (MATH): five agents 72.86 %, seven 67.86 %, its strongest single agent 66.43 %."
             + weak,
             _vote_note(settings),
+            *([] if settings.backend == "vllm" else [AGENTNET_NOTE]),
             *oracle_notes(settings),
         ],
     )

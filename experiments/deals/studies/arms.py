@@ -76,6 +76,18 @@ def single(agent: int, name: str) -> Arm:
     return Arm(name=f"{name} alone", changes=(*mechanism(policy="keep"), f"ingress={agent}"))
 
 
+SEQUENTIAL, CONCURRENT = "AgentNet sequential", "AgentNet concurrent"
+
+
+def agentnet() -> list[Arm]:
+    """AgentNet (arXiv 2504.00587): the model routes, one task after the other as published, and on all slots."""
+    changes = (*mechanism(policy="keep"), "ingress=best_ability", "pool.settings.executor.kind=agentnet")
+    return [
+        Arm(name=SEQUENTIAL, changes=(*changes, "arrivals.kind=closed")),
+        Arm(name=CONCURRENT, changes=changes),
+    ]
+
+
 def self_consistency(agent: int, name: str, samples: int = 5) -> Arm:
     """The plurality of several samples of one model (Wang et al. 2022, arXiv 2203.11171): only of models that are
     really sampled."""

@@ -11,6 +11,8 @@ FOLDER = Path(__file__).parents[1] / "pools"
 StudyBackend = Literal["replay", "simulated", "vllm"]
 """vllm stands for all real engines."""
 VIRTUAL: Mapping[str, StudyBackend] = {"replay": "replay", "simulated": "simulated"}
+FORWARD_RATE = 0.3
+"""Share of AgentNet's router calls that forward, where no model is there to decide."""
 _CALLS: Mapping[str, tuple[str, ...]] = {
     "direct": ("direct",),
     "deliberate": ("action", "thought", "execute", "answer"),
@@ -33,6 +35,19 @@ def repeated(raw: dict[str, Any], agents: int) -> dict[str, Any]:
     kinds = raw["agents"]
     chosen = [kinds[position % len(kinds)] | {"name": f"a{position + 1}"} for position in range(agents)]
     return raw | {"agents": chosen}
+
+
+def routing_by_chance(raw: dict[str, Any]) -> dict[str, Any]:
+    """Replayed models know no neighbours: where AgentNet asks them whom to forward to, they answer by chance."""
+
+    def asked(agent: dict[str, Any]) -> dict[str, Any]:
+        backend = agent["backend"]
+        if backend["kind"] != "replay":
+            return agent
+        options = {"forward_rate": FORWARD_RATE} | backend.get("options", {})
+        return agent | {"backend": backend | {"options": options}}
+
+    return raw | {"agents": [asked(agent) for agent in raw["agents"]]}
 
 
 def backend_of(raws: Sequence[Mapping[str, Any]]) -> StudyBackend:

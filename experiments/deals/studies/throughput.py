@@ -3,27 +3,17 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.deals.studies.arms import Arm, deals, mechanism, router
+from experiments.deals.studies.arms import CONCURRENT, SEQUENTIAL, Arm, agentnet, deals, router
 from experiments.deals.studies.cells import Cell
+from experiments.deals.studies.pools import FORWARD_RATE, routing_by_chance
 from experiments.deals.studies.study import Done, Study, StudyReport, StudySettings, grid, point_values
 from experiments.deals.studies.tables import arm_table, numbers, paired, plain
 from experiments.grid import Grid
 from experiments.stats import mean_interval
 
-SEQUENTIAL, CONCURRENT = "AgentNet sequential", "AgentNet concurrent"
-FORWARD_RATE = 0.3
-AGENTNET = (*mechanism(policy="keep"), "ingress=best_ability", "pool.settings.executor.kind=agentnet")
-
 
 def arms() -> list[Arm]:
-    return [
-        Arm(name=SEQUENTIAL, changes=(*AGENTNET, "arrivals.kind=closed")),
-        Arm(name=CONCURRENT, changes=AGENTNET),
-        deals(0),
-        deals(20),
-        deals(80),
-        router(online=False),
-    ]
+    return [*agentnet(), deals(0), deals(20), deals(80), router(online=False)]
 
 
 def ceiling(raw: Mapping[str, Any]) -> float:
@@ -41,20 +31,11 @@ def measured_ceiling(raw: Mapping[str, Any], alone: Sequence[Done], beside: Sequ
 
 
 def _deliberate(settings: StudySettings) -> dict[str, Any]:
-    """The pool with the paper's four calls a step, so that both sides pay alike for a task; replayed models, which
-    know no neighbours, forward as often as simulated ones."""
-    raw = settings.pools[0]
+    """The pool with the paper's four calls a step, so that both sides pay alike for a task."""
+    raw = routing_by_chance(settings.pools[0])
     own = raw.get("settings", {})
     executor = own.get("executor", {}) | {"kind": "deliberate"}
-    return raw | {"settings": own | {"executor": executor}, "agents": [_routing(a) for a in raw["agents"]]}
-
-
-def _routing(agent: dict[str, Any]) -> dict[str, Any]:
-    backend = agent["backend"]
-    if backend["kind"] != "replay":
-        return agent
-    options = {"forward_rate": FORWARD_RATE} | backend.get("options", {})
-    return agent | {"backend": backend | {"options": options}}
+    return raw | {"settings": own | {"executor": executor}}
 
 
 def _cells(settings: StudySettings) -> list[Cell]:
