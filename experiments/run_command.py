@@ -32,21 +32,8 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="pool file: agents, models, graph, settings; some studies take several, each with a --pool of its own",
     )
-    parser.add_argument("--dataset", help="families (default) | bbh | mmlu_pro | gsm8k | math")
-    parser.add_argument(
-        "--data-dir",
-        type=Path,
-        help="folder that holds the data sets (default: $TRADEWINDS_DATA_DIR, then what --download fetched)",
-    )
-    parser.add_argument("--download", action="store_true", help="fetch the data set from its official place")
-    parser.add_argument("--types", nargs="+", metavar="TYPE", help="task types to use (default: all)")
-    parser.add_argument(
-        "--warmup", type=int, metavar="N", help="tasks of the warm-up, over all types (default: 54; demo: 36)"
-    )
-    parser.add_argument(
-        "--test", type=int, metavar="N", help="tasks of the test, over all types (default: 54)"
-    )
-    parser.add_argument("--seed", type=int, help="of rows, order, ingress and arrivals (default: 1)")
+    _add_data(parser)
+    _add_stream(parser)
     parser.add_argument(
         "--runtime",
         choices=("ray", "local", "simulation"),
@@ -60,6 +47,45 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         help="V of the test phase; 0: backlog only (default: the pool file's). Several: one test each, one after "
         "the other on the same agents after one warm-up",
     )
+    parser.add_argument(
+        "--record-logs", action="store_true", help="keep each agent's (event, now, rng state) log"
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        dest="assignments",
+        help="any setting by its dotted name, e.g. pool.settings.executor.kind=direct; may be repeated",
+    )
+    _add_studies(parser)
+    parser.set_defaults(command=_run)
+
+
+def _add_data(parser: argparse.ArgumentParser) -> None:
+    """Which rows."""
+    parser.add_argument("--dataset", help="families (default) | bbh | mmlu_pro | gsm8k | math")
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        help="folder that holds the data sets (default: $TRADEWINDS_DATA_DIR, then what --download fetched)",
+    )
+    parser.add_argument("--download", action="store_true", help="fetch the data set from its official place")
+    parser.add_argument("--types", nargs="+", metavar="TYPE", help="task types to use (default: all)")
+
+
+def _add_stream(parser: argparse.ArgumentParser) -> None:
+    """How many tasks, and when."""
+    parser.add_argument(
+        "--warmup",
+        type=int,
+        metavar="N",
+        help="tasks of the warm-up, over all types (default: 54; demo: 100)",
+    )
+    parser.add_argument(
+        "--test", type=int, metavar="N", help="tasks of the test, over all types (default: 54; demo: 90)"
+    )
+    parser.add_argument("--seed", type=int, help="of rows, order, ingress and arrivals (default: 1)")
     parser.add_argument(
         "--arrivals",
         choices=("all_at_once", "poisson", "trace", "closed"),
@@ -75,17 +101,10 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trace", type=Path, metavar="FILE", help="of --arrivals trace: arrival times in seconds"
     )
-    parser.add_argument(
-        "--record-logs", action="store_true", help="keep each agent's (event, now, rng state) log"
-    )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        dest="assignments",
-        help="any setting by its dotted name, e.g. pool.settings.executor.kind=direct; may be repeated",
-    )
+
+
+def _add_studies(parser: argparse.ArgumentParser) -> None:
+    """What only studies take."""
     studies = parser.add_argument_group(
         "studies", "a study runs many arms over many seeds; --seed is its first, --resume goes on with one"
     )
@@ -97,7 +116,6 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         choices=("all", "tune", "report"),
         help="which rows: those that settings are chosen on, or test tasks from all others (default: the study's)",
     )
-    parser.set_defaults(command=_run)
 
 
 def _settings(options: argparse.Namespace, weight: float | None) -> RunSettings:

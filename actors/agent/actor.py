@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from actors.agent.identity import AgentIdentity
 from actors.agent.learning import Learned
 from actors.agent.shell import AgentShell, AgentSnapshot, Embedder, Memory, Model
-from actors.agent.state import AgentIdentity, AgentState
+from actors.agent.state import AgentState
 from actors.backpressure.mechanism import Backpressure
 from actors.clock import MonotonicClock
 from actors.config import AgentSettings, MemorySettings

@@ -81,3 +81,20 @@ class Learning:
     def restore(self, counts: Counts, credited: Sequence[TaskId]) -> None:
         self.estimates.restore(counts.successes_T, counts.failures_T)
         self._credited.update(credited)
+
+
+STEP_SMOOTHING = 0.1
+"""Weight of the newest step in the mean step time: about the last ten count."""
+
+
+class MeanStep:
+    """Recent mean time of one agent's execution steps."""
+
+    def __init__(self) -> None:
+        self.mean_s = 0.0
+        """0 before the first has ended."""
+
+    def ended(self, duration_s: float) -> None:
+        """A step took so long."""
+        known_s = self.mean_s
+        self.mean_s = known_s + (duration_s - known_s) * STEP_SMOOTHING if known_s else duration_s

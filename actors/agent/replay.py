@@ -6,8 +6,8 @@ import numpy as np
 
 from actors.agent.actor import build_state
 from actors.agent.events import Command
+from actors.agent.identity import AgentIdentity
 from actors.agent.shell import LogEntry
-from actors.agent.state import AgentIdentity
 from actors.config import AgentSettings
 
 

@@ -28,8 +28,9 @@ from actors.agent.events import (
     Wake,
     Woken,
 )
+from actors.agent.identity import AgentIdentity
 from actors.agent.learning import Learned
-from actors.agent.state import AgentIdentity, AgentState
+from actors.agent.state import AgentState
 from actors.clock import Clock
 from actors.config import AgentSettings
 from actors.errors import Retryable

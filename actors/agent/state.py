@@ -4,7 +4,7 @@ The same code runs on Ray, in one process and in tests. It never awaits, reads n
 its own, so a recorded list of (event, now, rng state) gives the same commands again.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -25,7 +25,8 @@ from actors.agent.events import (
     Wake,
     Woken,
 )
-from actors.agent.learning import Learning
+from actors.agent.identity import AgentIdentity
+from actors.agent.learning import Learning, MeanStep
 from actors.agent.notes import Notebook
 from actors.agent.outbox import Outbox
 from actors.agent.queues import TypedQueues, aged
@@ -64,29 +65,13 @@ from actors.messages import (
 from actors.routing.view import NeighbourTable
 from actors.steps.machines import ROUTING_MACHINES
 from actors.steps.moves import Colleague, Surroundings
-from actors.task import AgentId, ProgressPart, Task, TaskId, TaskType
+from actors.task import AgentId, ProgressPart, Task, TaskId
 
 GOSSIP = "gossip"
 MECHANISM = "mechanism:"
 """Prefix of the mechanism's own timers."""
-SERVICE_SMOOTHING = 0.1
-"""Weight of the newest step in the mean step time."""
 CANCELLED_LIMIT = 10_000
 """Cancelled tasks that are remembered, for those that were on their way here."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentIdentity:
-    """Who an agent is in its graph: what differs from one agent of a plan to the next."""
-
-    agent: AgentId
-    epoch: int
-    """Incarnation of the process that holds the state."""
-    types: tuple[TaskType, ...]
-    out_neighbours: tuple[AgentId, ...]
-    in_neighbours: tuple[AgentId, ...]
-    slots: int
-    intake: Address
 
 
 class AgentState:
@@ -116,7 +101,7 @@ class AgentState:
         self._version = 0
         self._teller = Teller(settings.gossip_interval_s)
         self._cancelled = RecentTasks(CANCELLED_LIMIT)
-        self._service_s = 0.0
+        self._mean_step = MeanStep()
 
     def handle(self, event: Event, now_s: float, rng: np.random.Generator) -> list[Command]:
         """Takes one event in; returns what is to be done, in order. `now_s` never goes back."""
@@ -138,7 +123,7 @@ class AgentState:
             quality_T=tuple(self.learning.estimates.quality_T.tolist()),
             in_service=len(self._slots),
             slots=self._slots.capacity,
-            service_s=self._service_s,
+            service_s=self._mean_step.mean_s,
             tries_T=tuple(self.learning.estimates.tries_T.astype(int).tolist()) if self._tells_tries else (),
         )
 
@@ -242,7 +227,7 @@ class AgentState:
                 return [*arrived, *commands]
             self._slots.release(task.task_id, now_s)
         self._queues.push(task, now_s)
-        return [*arrived]
+        return arrived
 
     def _handed_over(self, held: Held) -> None:
         """Ends a hand-over: frees its slot, if it held one."""
@@ -268,7 +253,7 @@ class AgentState:
         if event.task_id in self._cancelled:
             return [self._outbox.give_up(task)]
         self._queues.push_front(task, now_s)
-        return [*self._notes.arrived(task, "returned", agent_address(event.to))]
+        return self._notes.arrived(task, "returned", agent_address(event.to))
 
     def _executed(self, event: Executed, now_s: float, rng: np.random.Generator) -> list[Command]:
         held = self._slots.get(event.task_id)
@@ -278,7 +263,7 @@ class AgentState:
         self._slots.discard(event.task_id)
         task = aged(held.task, now_s - held.since_s, steps=(*held.task.steps, record))
         if record.kind != "forwarded":
-            self._worked_for(record.duration_s)
+            self._mean_step.ended(record.duration_s)
         commands: list[Command] = [*self._notes.executed(task)]
         if record.kind == "failed":
             error = "cancelled" if event.task_id in self._cancelled else record.result
@@ -294,11 +279,6 @@ class AgentState:
             return commands
         return commands + self._split(task, now_s)
 
-    def _worked_for(self, duration_s: float) -> None:
-        """Exponential mean of step times: about the last ten count."""
-        known_s = self._service_s
-        self._service_s = known_s + (duration_s - known_s) * SERVICE_SMOOTHING if known_s else duration_s
-
     def _split(self, task: Task, now_s: float) -> list[Command]:
         """The unfinished rest goes back to the local queue; hops and previous agent start anew."""
         if task.task_id in self._cancelled:
@@ -307,7 +287,7 @@ class AgentState:
         part = ProgressPart(agent=done.agent, part=done.part, result=done.result)
         task = replace(task, progress=(*task.progress, part), hops=0, previous=None)
         self._queues.push(task, now_s)
-        return [*self._notes.arrived(task, "split", agent_address(self.identity.agent))]
+        return self._notes.arrived(task, "split", agent_address(self.identity.agent))
 
     def _cancel(self, task_id: TaskId, now_s: float) -> list[Command]:
         self._cancelled.add(task_id)  # also where it is not: it may be on its way here
@@ -343,7 +323,7 @@ class AgentState:
             tries_T=self.learning.estimates.tries_T,
             slots=self._slots.capacity,
             in_service=len(self._slots),
-            service_s=self._service_s,
+            service_s=self._mean_step.mean_s,
             neighbours=self._neighbours,
             quality_weight=self._phase.quality_weight,
             learning=not self.learning.frozen,

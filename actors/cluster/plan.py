@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from actors.agent.identity import AgentIdentity
 from actors.agent.learning import Learned
-from actors.agent.state import AgentIdentity
 from actors.cluster.topology import Topology
 from actors.config import AgentSettings
 from actors.messages import Address

@@ -10,7 +10,8 @@ import numpy as np
 from rich.console import Console
 
 from actors.agent.events import Delivered, Event, Executed, Received
-from actors.agent.state import AgentIdentity, AgentState
+from actors.agent.identity import AgentIdentity
+from actors.agent.state import AgentState
 from actors.backpressure.mechanism import Backpressure
 from actors.config import AgentSettings
 from actors.messages import Address, AgentView, Body, Forward, Gossip, SetPhase, Submit, about, agent_address

@@ -27,7 +27,8 @@ from actors.agent.events import (
     Wake,
     Woken,
 )
-from actors.agent.state import AgentIdentity, AgentState
+from actors.agent.identity import AgentIdentity
+from actors.agent.state import AgentState
 from actors.backpressure.mechanism import Backpressure
 from actors.config import AgentSettings
 from actors.mechanism import (

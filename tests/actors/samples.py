@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from actors.agent.events import Command, Event, Execute, Executed, Note, Received, Send, Wake
-from actors.agent.state import GOSSIP, AgentIdentity, AgentState
+from actors.agent.identity import AgentIdentity
+from actors.agent.state import GOSSIP, AgentState
 from actors.backpressure.mechanism import Backpressure
 from actors.config import AgentSettings
 from actors.mechanism import Mechanism

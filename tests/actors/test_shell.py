@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 import numpy as np
 import pytest
 
+from actors.agent.identity import AgentIdentity
 from actors.agent.shell import AgentShell, Memory
-from actors.agent.state import AgentIdentity, AgentState
+from actors.agent.state import AgentState
 from actors.backpressure.mechanism import Backpressure
 from actors.clock import MonotonicClock
 from actors.config import AgentSettings, ExecutorSettings, MemorySettings

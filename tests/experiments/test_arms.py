@@ -35,5 +35,6 @@ def test_each_weight_is_a_run_of_its_own_after_one_warm_up(runtime: str, tmp_pat
     table, *per_weight = arm_grids(folders)
     assert [row[0] for row in table.rows] == ["V=0", "V=80"]
     assert len(per_weight) == 2
-    assert {row[0] for row in per_weight[0].rows} == {"boolean_expressions", "word_sorting"}
+    assert {row[0] for row in per_weight[0].rows} == {"boolean_expressions", "word_sorting", "all"}
+    assert "simulated backend" in table.note
     assert main(["compare", folders[0].run_id, folders[1].run_id, "--runs-dir", str(tmp_path)]) == 0

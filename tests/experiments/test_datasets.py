@@ -207,7 +207,10 @@ def test_math_rows_of_both_layouts(tmp_path: Path, folder: Callable[[str], Path]
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "families"])
-def test_missing_data_names_the_path_and_the_remedies(name: str, tmp_path: Path) -> None:
+def test_missing_data_names_the_path_and_the_remedies(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TRADEWINDS_DATA_DIR", raising=False)  # the reader's own
     for arguments in ({"data_dir": tmp_path}, {"cache_dir": tmp_path}):
         with pytest.raises(DataSetError) as caught:
             load(name, **arguments)  # type: ignore[arg-type]

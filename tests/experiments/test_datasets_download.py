@@ -20,6 +20,11 @@ GSM8K = json.dumps({"question": "How many?", "answer": "#### 3"}).encode() + b"\
 BBH = json.dumps({"examples": [{"input": "?", "target": "yes"}]}).encode()
 
 
+@pytest.fixture(autouse=True)
+def no_data_folder_of_the_readers_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRADEWINDS_DATA_DIR", raising=False)
+
+
 class FileServer(http.server.ThreadingHTTPServer):
     """Serves bytes by path, and what a hub says of a file; remembers what was asked for."""
 
