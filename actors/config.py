@@ -79,6 +79,10 @@ class ExecutorSettings(Settings):
     """Whether each task samples with a seed of its own, made of `seed` and its id: for several samples of one model."""
     max_splits: int = Field(default=5, ge=0)
     """Parts a task may lose to splits; then it is executed (the paper names no limit; AgentNet has 5)."""
+    splits_must_pay: bool = False
+    """Whether a split is offered to the model outside of the warm-up only where it has paid: one costs another step, so
+    V times what it adds to the success rate of the type, by this agent's verdicts, must be above 1. With False it is
+    always offered, as in the paper."""
     call_timeout_s: float = Field(default=600.0, gt=0)
     """How long one model call may take; beyond it the call is cancelled, down to the engine, and counts as not
     answered."""

@@ -133,6 +133,11 @@ def learned_from(results: Sequence[Result], types: Sequence[TaskType]) -> dict[A
     return {agent: _learned_by(agent, warmup, types) for agent in agents}
 
 
+def _divided(agent: AgentId, task: Task) -> bool:
+    """Whether the agent split a part off the task."""
+    return any(step.agent == agent and step.part and step.kind not in NO_WORK for step in task.steps)
+
+
 def _learned_by(agent: AgentId, warmup: Sequence[Result], types: Sequence[TaskType]) -> Learned:
     mine = [result for result in warmup if agent in workers(result.finished.outcome)]
     right = [result for result in mine if result.correct]
@@ -142,8 +147,17 @@ def _learned_by(agent: AgentId, warmup: Sequence[Result], types: Sequence[TaskTy
         seen = [result.finished.outcome.task.task_type for result in results]
         return tuple(seen.count(name) for name in types)
 
+    def divided(results: Sequence[Result]) -> tuple[int, ...]:
+        split = [result for result in results if _divided(agent, result.finished.outcome.task)]
+        return by_type(split) if split else ()
+
     return Learned(
-        counts=Counts(successes_T=by_type(right), failures_T=by_type(wrong)),
+        counts=Counts(
+            successes_T=by_type(right),
+            failures_T=by_type(wrong),
+            divided_successes_T=divided(right),
+            divided_failures_T=divided(wrong),
+        ),
         credited=tuple(result.finished.outcome.task.task_id for result in mine),
         trajectories=tuple(
             trajectory for result in right for trajectory in earned(agent, result.finished.outcome.task)

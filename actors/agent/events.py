@@ -82,6 +82,7 @@ class Execute:
     task: Task
     surroundings: Surroundings | None = None
     """For step machines that route by themselves."""
+    may_split: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

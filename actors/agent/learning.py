@@ -48,14 +48,18 @@ class Learning:
     def __init__(self, types: int, settings: AgentSettings) -> None:
         self.estimates = SuccessEstimates(types, settings.quality)
         self.frozen = False
+        self._splits_must_pay = settings.executor.splits_must_pay
         self._pending_limit = settings.memory.pending_limit
         self._pending: dict[TaskId, list[Trajectory]] = {}
         self._credited = RecentTasks(CREDITED_LIMIT)
+        self._divided = RecentTasks(CREDITED_LIMIT)
 
     def worked(self, task: Task, position: int) -> int:
         """Keeps the trajectory of the step just done until its verdict; returns how many were dropped."""
         if self.frozen or task.steps[position].kind == "forwarded":
             return 0
+        if task.steps[position].part:
+            self._divided.add(task.task_id)
         mine = self._pending.setdefault(task.task_id, [])
         mine.append(trajectory_of(task, position, task.steps[position]))
         dropped = 0
@@ -69,8 +73,12 @@ class Learning:
         if self.frozen or task_id in self._credited:
             return []
         self._credited.add(task_id)
-        self.estimates.credit(type_index, success=success)
+        self.estimates.credit(type_index, success=success, divided=task_id in self._divided)
         return pending if success else []
+
+    def split_pays(self, type_index: int, quality_weight: float) -> bool:
+        """Whether splitting a task of a type is worth the step it costs; always, where it need not be."""
+        return not self._splits_must_pay or quality_weight * self.estimates.split_gain(type_index) > 1
 
     def freeze(self, *, frozen: bool) -> None:
         """Starts or ends a phase in which nothing is learned; a verdict that is still out is forfeited."""
@@ -79,7 +87,7 @@ class Learning:
             self._pending.clear()
 
     def restore(self, counts: Counts, credited: Sequence[TaskId]) -> None:
-        self.estimates.restore(counts.successes_T, counts.failures_T)
+        self.estimates.restore(counts)
         self._credited.update(credited)
 
 

@@ -38,8 +38,8 @@ from actors.messages import Address, AgentView, Envelope, Forward, agent_of
 from actors.metrics import CountRecord, Record, Stamped
 from actors.peer import Peer
 from actors.routing.quality import Counts
-from actors.steps.machines import STEP_MACHINES
-from actors.steps.moves import Generate, Move, Recall, Recollection, Reply, StepResult, Surroundings
+from actors.steps.machines import STEP_MACHINES, without_splits
+from actors.steps.moves import Generate, Move, Recall, Recollection, Reply, StepResult
 from actors.task import AgentId, StepRecord, Task, TaskId
 from retrieval.api import Trajectory
 from retrieval.memory import TrajectoryMemory
@@ -194,8 +194,8 @@ class AgentShell:
                 self._note(record)
             case Send(to=to, envelope=envelope):
                 self._start(self._send(to, envelope))
-            case Execute(task=task, surroundings=surroundings):
-                self._execute(task, surroundings)
+            case Execute():
+                self._execute(command)
             case Abort(task_id=task_id):
                 if (execution := self._executions.get(task_id)) is not None:
                     execution.cancel()
@@ -263,12 +263,12 @@ class AgentShell:
 
     # Execution
 
-    def _execute(self, task: Task, surroundings: Surroundings | None) -> None:
+    def _execute(self, what: Execute) -> None:
         """Runs one step. Its end is fed back from outside of its coroutine: one that is cancelled before its
         first line has run can tell nothing."""
-        started_s = self._clock.now_s()
-        execution = self._executions[task.task_id] = self._start(self._interpret(task, surroundings))
-        execution.add_done_callback(lambda done: self._executed(task.task_id, started_s, done))
+        started_s, task_id = self._clock.now_s(), what.task.task_id
+        execution = self._executions[task_id] = self._start(self._interpret(what))
+        execution.add_done_callback(lambda done: self._executed(task_id, started_s, done))
 
     def _executed(self, task_id: TaskId, started_s: float, done: asyncio.Task[StepResult]) -> None:
         """Whatever happened, the task comes back as an event."""
@@ -288,9 +288,10 @@ class AgentShell:
         agent = self.state.identity.agent
         return StepResult(record=StepRecord(agent=agent, kind="failed", result=error, duration_s=duration_s))
 
-    async def _interpret(self, task: Task, surroundings: Surroundings | None) -> StepResult:
+    async def _interpret(self, what: Execute) -> StepResult:
         """Drives a step machine: its moves out, the replies in, until it returns."""
-        step = self._machine(task, self.state.identity.agent, self._executor, surroundings)
+        task, executor = what.task, self._executor if what.may_split else without_splits(self._executor)
+        step = self._machine(task, self.state.identity.agent, executor, what.surroundings)
         calls = 0
         try:
             move = next(step)

@@ -356,7 +356,8 @@ class AgentState:
         note = self._notes.decided(task, answer, waiting=waiting, quality=quality)
         if isinstance(answer, Keep):
             self._slots.hold(Held(task=task, since_s=now_s, doing="executing"))
-            return [*note, Execute(task=task, surroundings=self._surroundings(task))]
+            may_split = self._phase.warmup or self.learning.split_pays(c, self._phase.quality_weight)
+            return [*note, Execute(task=task, surroundings=self._surroundings(task), may_split=may_split)]
         in_slot = held is not None and held.in_slot and self._routing.forwards_hold_slots
         return [*note, self._hand_over(task, answer.to, now_s, in_slot=in_slot)]
 
@@ -372,8 +373,8 @@ class AgentState:
         if not self._tells_surroundings:
             return None
         load, c = len(self._queues) + len(self._slots), self._queues.index[task.task_type]
-        quality = float(self.learning.estimates.quality_T[c])
-        own = Colleague(agent=self.identity.agent, quality=quality, load=load, slots=self._slots.capacity)
+        quality, slots = float(self.learning.estimates.quality_T[c]), self._slots.capacity
+        own = Colleague(agent=self.identity.agent, quality=quality, load=load, slots=slots)
         closed = self._unreachable if task.previous is None else self._unreachable | {task.previous}
         return Surroundings(own=own, neighbours=colleagues(self._neighbours, c, closed))
 
@@ -391,10 +392,10 @@ class AgentState:
             return []
         news = (self._queues.waiting(), len(self._slots), self.learning.estimates.changes)
         wait_s = self._teller.wait_s(news, now_s)
+        if wait_s:
+            return [Wake(key=GOSSIP, after_s=wait_s)]
         if wait_s is None:
             return []
-        if wait_s > 0:
-            return [Wake(key=GOSSIP, after_s=wait_s)]
         fresh = self.view()
         body = Gossip(view=fresh)
         sends = [self._outbox.send(agent_address(to), body) for to in self.identity.in_neighbours]

@@ -209,8 +209,8 @@ class Simulation:
                 self._later(self._settings.delay_s, receiver, envelope)
             case Note(record=record):
                 self._note(record)
-            case Execute(task=task, surroundings=surroundings):
-                self._step(agent, self._steps[agent].begin(task, surroundings, self.now_s), task.task_id)
+            case Execute(task=task):
+                self._step(agent, self._steps[agent].begin(command, self.now_s), task.task_id)
             case Abort(task_id=task_id):
                 self._steps[agent].abort(task_id)
                 self._later(0.0, agent, Executed(task_id=task_id, result=_cancelled(agent)))

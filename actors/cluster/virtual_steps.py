@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from actors.agent.events import Execute
 from actors.agent.shell import RETRY_PAUSE_S, unanswered
 from actors.cluster.virtual_memory import VirtualMemory
 from actors.config import ExecutorSettings
-from actors.steps.machines import STEP_MACHINES
-from actors.steps.moves import Generate, Move, Recall, Reply, Step, StepResult, Surroundings
+from actors.steps.machines import STEP_MACHINES, without_splits
+from actors.steps.moves import Generate, Move, Recall, Reply, Step, StepResult
 from actors.task import AgentId, StepRecord, Task, TaskId
 from serving.api import Completion, Request, Usage, VirtualModel
 from serving.errors import RetryableServingError, ServingError
@@ -53,12 +54,11 @@ class StepRunner:
         self._tokens = 0
         self._in_flight = 0
 
-    def begin(
-        self, task: Task, surroundings: Surroundings | None, now_s: float
-    ) -> tuple[float, int] | StepResult:
+    def begin(self, what: Execute, now_s: float) -> tuple[float, int] | StepResult:
         """Starts a step: (seconds until its first call ends, token), or its result."""
         self._tokens += 1
-        step = self._machine(task, self._agent, self._executor, surroundings)
+        task, executor = what.task, self._executor if what.may_split else without_splits(self._executor)
+        step = self._machine(task, self._agent, executor, what.surroundings)
         running = _Running(task=task, step=step, token=self._tokens, began_s=now_s)
         self._running[task.task_id] = running
         return self._advance(running, None, now_s)

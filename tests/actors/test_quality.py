@@ -29,20 +29,21 @@ def test_an_untried_type_has_the_priors_mean() -> None:
 
 def test_counts_survive_a_restore() -> None:
     estimates = SuccessEstimates(2, QualitySettings())
-    estimates.restore((3, 0), (1, 4))
+    estimates.restore(Counts(successes_T=(3, 0), failures_T=(1, 4)))
     assert estimates.counts() == Counts(successes_T=(3, 0), failures_T=(1, 4))
     assert estimates.quality_T.tolist() == [4 / 6, 1 / 6]
 
 
 def test_counts_of_another_plan_are_refused() -> None:
     with pytest.raises(ValueError, match="3 task types do not fit 2"):
-        SuccessEstimates(2, QualitySettings()).restore((1, 2, 3), (1, 2, 3))
+        SuccessEstimates(2, QualitySettings()).restore(Counts(successes_T=(1, 2, 3), failures_T=(1, 2, 3)))
 
 
 def pooled(pairs: list[tuple[int, int]]) -> list[float]:
     """Estimates of (right, wrong) counts of one agent's types."""
     estimates = SuccessEstimates(len(pairs), QualitySettings(pooling="own_types"))
-    estimates.restore([right for right, _ in pairs], [wrong for _, wrong in pairs])
+    rights, wrongs = zip(*pairs, strict=True)
+    estimates.restore(Counts(successes_T=rights, failures_T=wrongs))
     return [float(value) for value in estimates.quality_T]
 
 

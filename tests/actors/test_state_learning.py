@@ -8,6 +8,7 @@ import pytest
 from actors.agent.events import (
     Command,
     Execute,
+    Executed,
     Note,
     Remember,
     Restore,
@@ -42,17 +43,23 @@ from retrieval.api import Trajectory
 from tests.actors.samples import (
     OneAgent,
     agent,
+    answered,
     busy,
     counts,
     executed,
     make_task,
     make_view,
     sent,
+    split_off,
     submit,
     without_notes,
 )
 
 TO_1 = agent_address(agent(1))
+
+
+def executions(commands: list[Command]) -> list[Execute]:
+    return [command for command in commands if isinstance(command, Execute)]
 
 
 # Learning
@@ -101,6 +108,48 @@ def test_what_was_learned_before_counts_in_decisions() -> None:
     assert one.state.view().quality_T == (0.9, 0.5, 0.5)
     one.feed(one.message(credit("old")))
     assert one.state.view().quality_T == (0.9, 0.5, 0.5)
+
+
+def after_splits(*, whole: bool, divided: bool, weight: float = 20.0, must_pay: bool = True) -> bool:
+    """Whether an agent may split, after ten verdicts each on tasks it answered whole and on tasks it split."""
+    settings = AgentSettings()
+    executor = settings.executor.model_copy(update={"splits_must_pay": must_pay})
+    one = OneAgent(out=(), into=(), settings=settings.model_copy(update={"executor": executor}))
+    one.feed(one.message(SetPhase(phase="warmup", quality_weight=0.0, frozen=False, warmup=True)))
+    for n in range(10):
+        for name, result, success in (
+            (f"whole {n}", answered(0), whole),
+            (f"divided {n}", split_off(0), divided),
+        ):
+            (execute,) = executions(one.feed(one.message(submit(name))))
+            assert execute.may_split, "the warm-up samples both"
+            one.feed(Executed(task_id=TaskId(name), result=result))
+            if name.startswith("divided"):
+                one.feed(Executed(task_id=TaskId(name), result=answered(0)))
+            one.feed(one.message(credit(name, success=success)))
+    one.feed(one.message(SetPhase(phase="test", quality_weight=weight, frozen=True)))
+    (execute,) = executions(one.feed(one.message(submit("next"))))
+    return execute.may_split
+
+
+def test_a_split_is_offered_where_it_has_paid() -> None:
+    """Eleven twelfths against one: worth a step at V=20, not at V=1."""
+    assert after_splits(whole=False, divided=True)
+    assert not after_splits(whole=False, divided=True, weight=1.0)
+    assert not after_splits(whole=True, divided=True)
+    assert not after_splits(whole=True, divided=False)
+    assert after_splits(whole=True, divided=False, must_pay=False), "the paper always offers it"
+
+
+def test_what_splits_gave_is_restored() -> None:
+    estimates = busy(out=(), into=()).state.learning.estimates
+    estimates.credit(0, success=True, divided=True)
+    estimates.credit(0, success=False)
+    gain = estimates.split_gain(0)
+    assert gain == pytest.approx(2 / 3 - 1 / 3)
+    other = busy(out=(), into=()).state.learning.estimates
+    other.restore(estimates.counts())
+    assert (other.split_gain(0), other.counts()) == (gain, estimates.counts())
 
 
 def test_dropped_pending_trajectories_are_counted() -> None:

@@ -26,7 +26,7 @@ from experiments.deals.studies.command import study_settings
 from experiments.deals.studies.pools import agent_names, pool
 from experiments.deals.studies.real_cells import run_real
 from experiments.deals.studies.study import Done, point_values
-from experiments.deals.studies.throughput import measured_ceiling
+from experiments.deals.studies.throughput import SPLITTING, measured_ceiling
 from experiments.launch import execute
 from experiments.record import RunFolder
 
@@ -179,6 +179,15 @@ def test_against_agentnet_in_real_time(tmp_path: Path) -> None:
     assert float(row["times sequential"]) > 3, "27 slots"
     assert float(row["times sequential"]) <= float(row["ceiling"]) * 1.05
     assert row["calls a task"] == "4.00"
+
+
+def test_splits_that_must_pay_save_steps_and_answers_where_splitting_does_not_help() -> None:
+    settings = study_settings("deals-throughput", backend="simulated", seeds=1, warmup=120, test=360)
+    cells = [cell for cell in STUDIES["deals-throughput"].cells(settings) if cell.point == SPLITTING]
+    figures = {cell.arm.name: run_cell(cell) for cell in cells}
+    free, careful = figures[deals(20).name], figures[f"{deals(20).name}, splits must pay"]
+    assert float(careful["throughput_per_min"]) > 1.08 * float(free["throughput_per_min"])  # type: ignore[arg-type]
+    assert float(careful["accuracy"]) > float(free["accuracy"]) + 0.05  # type: ignore[arg-type]
 
 
 def test_the_oracle_stands_beside_real_specialists_only() -> None:

@@ -1,6 +1,7 @@
 """Throughput against AgentNet, sequential as published and concurrent on the same slots, and what bounds the ratio."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from experiments.deals.studies.arms import CONCURRENT, SEQUENTIAL, Arm, agentnet, deals, router
@@ -11,9 +12,24 @@ from experiments.deals.studies.tables import arm_table, numbers, paired, plain
 from experiments.grid import Grid
 from experiments.stats import mean_interval
 
+SPLIT_RATE = 0.3
+SPLITTING = f"models that split {100 * SPLIT_RATE:.0f} % of the time, where it does not pay"
+
 
 def arms() -> list[Arm]:
     return [*agentnet(), deals(0), deals(20), deals(80), router(online=False)]
+
+
+def splitting_arms() -> list[Arm]:
+    """DEALS, whose models may split at will, and the same where a split must have paid."""
+    return [
+        replace(arm, name=arm.name + name, changes=(*arm.changes, *changes))
+        for arm in (deals(20), router(online=False))
+        for name, changes in (
+            ("", ()),
+            (", splits must pay", ("pool.settings.executor.splits_must_pay=true",)),
+        )
+    ]
 
 
 def ceiling(raw: Mapping[str, Any]) -> float:
@@ -39,10 +55,26 @@ def _deliberate(settings: StudySettings) -> dict[str, Any]:
 
 
 def _cells(settings: StudySettings) -> list[Cell]:
-    values = point_values(_deliberate(settings), settings)
+    raw = _deliberate(settings)
+    points = {"": (raw, arms())}
+    if settings.backend == "simulated":
+        points[SPLITTING] = (_splitting(raw), splitting_arms())
     return [
-        Cell(arm=arm, point="", seed=seed, values=values) for arm in arms() for seed in settings.seed_range()
+        Cell(arm=arm, point=point, seed=seed, values=point_values(of_point, settings))
+        for point, (of_point, rows) in points.items()
+        for arm in rows
+        for seed in settings.seed_range()
     ]
+
+
+def _splitting(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The pool with models that split now and then. It cannot help there: success is drawn once a task, and a part
+    that the check takes for the whole is a wrong answer."""
+    agents = []
+    for agent in raw["agents"]:
+        options = agent["backend"]["options"] | {"split_rate": SPLIT_RATE}
+        agents.append(agent | {"backend": agent["backend"] | {"options": options}})
+    return {**raw, "agents": agents}
 
 
 def ratio_grid(done: Sequence[Done], most: float) -> Grid:
@@ -76,7 +108,10 @@ def ratio_grid(done: Sequence[Done], most: float) -> Grid:
 
 
 def _report(settings: StudySettings, done: Sequence[Done]) -> StudyReport:
-    raw, by_arm = settings.pools[0], {arm: cells for (_, arm), cells in grid(done).items()}
+    raw = settings.pools[0]
+    splitting = [each for each in done if each.point]
+    done = [each for each in done if not each.point]
+    by_arm = {arm: cells for (_, arm), cells in grid(done).items()}
     slots = sum(agent.get("slots", 9) for agent in raw["agents"])
     if settings.backend != "vllm":
         most = ceiling(raw)
@@ -89,8 +124,11 @@ def _report(settings: StudySettings, done: Sequence[Done]) -> StudyReport:
         "replay": f"times of calls are settings; AgentNet's router forwards by chance ({FORWARD_RATE:g})",
         "vllm": "calls slow each other down as measured in this study (DEALS V=0 beside AgentNet sequential)",
     }[settings.backend]
+    grids = [ratio_grid(done, most), arm_table("accuracy and throughput", done, SEQUENTIAL)]
+    if splitting:
+        grids.append(arm_table(SPLITTING, splitting, splitting_arms()[0].name, SPLITTING))
     return StudyReport(
-        grids=[ratio_grid(done, most), arm_table("accuracy and throughput", done, SEQUENTIAL)],
+        grids=grids,
         notes=[
             f"{len(raw['agents'])} agents, {slots} slots; {how}, so that the slots are worth {most:.1f} single ones: "
             "the ceiling of what concurrency alone can give. All tasks arrive at once.",
