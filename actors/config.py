@@ -57,9 +57,6 @@ class QualitySettings(Settings):
 
     prior_successes: float = Field(default=1.0, gt=0)
     prior_failures: float = Field(default=1.0, gt=0)
-    pooling: Literal["none", "own_types"] = "none"
-    """own_types: an agent's estimates lean towards its mean over all types, the more the less its types seem to
-    differ (empirical Bayes); for many types with few verdicts each."""
     discount: float = Field(default=1.0, gt=0, le=1)
     """What each new verdict leaves of the weight of earlier ones; below 1 for agents that change."""
 

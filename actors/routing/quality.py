@@ -84,34 +84,6 @@ class SuccessEstimates:
     def _estimate(self) -> None:
         self.changes += 1
         prior = self._settings
-        if prior.pooling == "own_types" and self.tries_T.sum() > 0:
-            pooled_estimates(self._right_T, self.tries_T, self.quality_T)
-            return
         self.quality_T[:] = (self._right_T + prior.prior_successes) / (
             self.tries_T + prior.prior_successes + prior.prior_failures
         )
-
-
-LEAST_POOLED = 2.0
-"""Least weight, in verdicts, of an agent's mean in the estimate of one type."""
-MOST_POOLED = 3.0
-"""Most weight, in mean verdicts of a type: few verdicts cannot show that types are alike."""
-
-
-def pooled_estimates(right_T: Floats, tries_T: Floats, out_T: Floats) -> None:
-    """p_c = (s_c + k m) / (n_c + k): a beta-binomial with its two parameters taken from the same agent's verdicts.
-
-    m is the agent's success rate over all types (with Laplace's prior), k = m (1 - m) / v with v the variance of
-    its rates between types beyond what chance explains (method of moments, Kleinman 1973). Types that differ
-    little lean on each other; those of a specialist hardly. Shapes (T,); writes into `out_T`.
-    """
-    total = float(tries_T.sum())
-    mean = (float(right_T.sum()) + 1) / (total + 2)
-    tried = tries_T > 0
-    rates = right_T[tried] / tries_T[tried]
-    chance = mean * (1 - mean) * (int(tried.sum()) - 1) / total
-    between = float((tries_T[tried] * (rates - mean) ** 2).sum()) / total - chance
-    weight = max(LEAST_POOLED, MOST_POOLED * total / int(tried.sum()))
-    if between > 0:
-        weight = min(weight, max(LEAST_POOLED, mean * (1 - mean) / between))
-    out_T[:] = (right_T + weight * mean) / (tries_T + weight)

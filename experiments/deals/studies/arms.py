@@ -46,7 +46,6 @@ def router(
     *,
     weight: float = DEFAULT_WEIGHT,
     online: bool = True,
-    pooling: str = "own_types",
     parts: Mapping[str, object] = MappingProxyType({}),
 ) -> Arm:
     """Our router; `parts` are routing settings that switch parts of it off, or others on."""
@@ -54,7 +53,6 @@ def router(
         "policy": "drain_time",
         "quality_weight": weight,
         "margin": 0,
-        "route_on_arrival": True,
         "pull": True,
         "forwards_hold_slots": False,
         "count_in_flight": True,
@@ -65,7 +63,6 @@ def router(
         name=name or f"our router V={weight:g}" + ("" if online else ", frozen"),
         changes=(
             *mechanism(**(values | dict(parts))),
-            f"pool.settings.quality.pooling={pooling}",
             f"online={_text(online)}",
         ),
     )

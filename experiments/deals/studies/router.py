@@ -22,7 +22,7 @@ TRUE, ESTIMATED = "true rates", "estimated rates"
 ABLATION_SEEDS = 40
 PARTS: dict[str, dict[str, object]] = {
     "without pull": {"pull": False},
-    "without routing on arrival": {"route_on_arrival": False},
+    "routes on arrival too": {"route_on_arrival": True},
     "without counting tasks in flight": {"count_in_flight": False},
     "hand-overs hold slots": {"forwards_hold_slots": True},
     "longest queue first": {"queue_order": "longest"},
@@ -56,7 +56,6 @@ def arms() -> dict[str, list[Arm]]:
         *(router(weight=weight) for weight in WEIGHTS),
         *(_few(router(weight=weight, online=False)) for weight in WEIGHTS),
         *(_few(_online(deals(weight))) for weight in (20, 40)),
-        _few(router("ours, without pooling", pooling="none")),
         *(_few(router(f"ours, {name}", parts=parts)) for name, parts in LEARNING.items()),
         _few(
             replace(
