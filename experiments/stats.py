@@ -97,22 +97,32 @@ def effect_size(a_N: Sequence[float], b_N: Sequence[float]) -> float | None:
     return float(difference_N.mean()) / spread if spread > 0 else None
 
 
-def frontier_gain(ours_KS2: Floats, theirs_S2: Floats, *, resamples: int = 2000, seed: int = 1) -> Estimate:
+def frontier_gain(
+    ours_KS2: Floats, theirs_S2: Floats, *, resamples: int = 2000, seed: int = 1
+) -> Estimate | None:
     """How far one frontier lies above a point, at the point's own cost, with a 95 % interval over seeds.
 
-    `ours_KS2` holds K settings of an arm that trades cost against value (K points of a frontier) over S seeds,
+    `ours_KS2` holds K >= 2 settings of an arm that trades cost against value (K points of a frontier) over S seeds,
     `theirs_S2` the other arm over the same seeds; the last axis is (cost, value). The frontier is linear between
-    the mean points of neighbouring settings and level beyond its ends. Seeds are resampled whole.
+    the mean points of neighbouring settings. None where the point's cost lies beyond its ends; resamples that fall
+    there go on along its last piece. Seeds are resampled whole.
     """
     rng = np.random.default_rng(seed)
     seeds = theirs_S2.shape[0]
 
-    def gain(picks_S: Ints) -> float:
+    def gain(picks_S: Ints) -> tuple[float, bool]:
         points_K2 = ours_KS2[:, picks_S].mean(axis=1)
-        order_K = points_K2[:, 0].argsort()
+        points_K2 = points_K2[points_K2[:, 0].argsort()]
         cost, value = theirs_S2[picks_S].mean(axis=0)
-        return float(np.interp(cost, points_K2[order_K, 0], points_K2[order_K, 1]) - value)
+        k = int(np.clip(np.searchsorted(points_K2[:, 0], cost), 1, len(points_K2) - 1))
+        (from_cost, below), (to_cost, above) = points_K2[k - 1], points_K2[k]
+        width = to_cost - from_cost
+        ours = below + (above - below) * (cost - from_cost) / width if width > 0 else max(below, above)
+        return float(ours - value), bool(points_K2[0, 0] <= cost <= points_K2[-1, 0])
 
-    drawn_R = [gain(rng.integers(seeds, size=(seeds,))) for _ in range(resamples)]
+    found, within = gain(np.arange(seeds))
+    if not within:
+        return None
+    drawn_R = [gain(rng.integers(seeds, size=(seeds,)))[0] for _ in range(resamples)]
     low, high = np.quantile(drawn_R, (0.025, 0.975))
-    return Estimate(value=gain(np.arange(seeds)), low=float(low), high=float(high))
+    return Estimate(value=found, low=float(low), high=float(high))

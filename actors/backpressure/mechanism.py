@@ -25,7 +25,7 @@ from actors.mechanism import (
     Tell,
 )
 from actors.metrics import Candidate
-from actors.routing.policies import POLICIES, Choice, Policy, Situation
+from actors.routing.policies import PLACEMENTS, POLICIES, Choice, Policy, Situation
 from actors.task import AgentId, Task, TaskType
 
 PULL_PATIENCE_S = 1.0
@@ -46,9 +46,10 @@ class Backpressure:
 
     def __init__(self, settings: BackpressureSettings, recorded_candidates: int) -> None:
         self._settings = settings
+        self._names = {False: settings.policy, True: settings.warmup_policy or settings.policy}
         self._policies = {
-            False: _policy("policy", settings.policy),
-            True: _policy("warmup_policy", settings.warmup_policy or settings.policy),
+            False: _policy("policy", self._names[False]),
+            True: _policy("warmup_policy", self._names[True]),
         }
         self._recorded = recorded_candidates
         self._weight = QualityWeight(settings.latency_target_s)
@@ -62,6 +63,8 @@ class Backpressure:
         match event:
             case Dispatched(task=task):
                 self._asked_until_s = -np.inf  # there is work; the next idle moment may ask anew
+                if self._settings.route_on_arrival and self._names[view.warmup] in PLACEMENTS:
+                    return [Keep(task_id=task.task_id, reason="placed when it arrived")]
                 return [self._route(task, view, now_s, rng)]
             case Arrived(task=task):
                 answer = self._route(task, view, now_s, rng, extra=1)

@@ -174,3 +174,5 @@ POLICIES: Mapping[str, Policy] = {
     "least_tried": least_tried,
     "keep": keep,
 }
+PLACEMENTS = frozenset({"join_shortest", "power_of_two", "random", "round_robin"})
+"""Those that decide once for each task: what was placed when it arrived is not looked at again."""

@@ -64,6 +64,21 @@ def test_a_task_that_stays_is_queued_and_checked_again_at_dispatch() -> None:
     assert envelope.body.task.task_id == "second", "neighbour 2 is idle by now"
 
 
+@pytest.mark.parametrize(("policy", "looks_again"), [("join_shortest", False), ("deals", True)])
+def test_what_was_placed_when_it_arrived_is_not_looked_at_again(policy: str, looks_again: bool) -> None:
+    one = one_agent(policy=policy, route_on_arrival=True)
+    for number in (1, 2):
+        hears(one, number, waiting=(9, 0, 0))
+    one.feed(one.message(submit("first")))
+    for name in ("second", "third", "fourth"):
+        assert one.acts(one.message(submit(name))) == []
+    hears(one, 1, version=2, waiting=(0, 0, 0))
+    commands = one.feed(Executed(task_id=TaskId("first"), result=answered(0)))
+    executed = [command.task.task_id for command in commands if isinstance(command, Execute)]
+    assert bool(sent(commands, Forward)) == looks_again
+    assert executed == ([] if looks_again else ["second"])
+
+
 @pytest.mark.parametrize("holds", [True, False])
 def test_a_hand_over_holds_its_slot_as_in_the_paper_or_frees_it(holds: bool) -> None:
     one = one_agent(policy="deals", forwards_hold_slots=holds)

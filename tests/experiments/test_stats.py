@@ -94,13 +94,18 @@ def test_a_frontier_is_compared_at_the_others_cost() -> None:
     ours = np.array([[[0.6, 30.0]] * 5, [[0.4, 10.0]] * 5])
     theirs = np.array([[0.5, 17.0]] * 5)
     found = frontier_gain(ours, theirs)
+    assert found is not None
     assert (found.value, found.low, found.high) == pytest.approx((3.0, 3.0, 3.0))
 
 
-def test_a_frontier_is_level_beyond_its_ends() -> None:
-    ours = np.array([[[0.4, 10.0]], [[0.6, 30.0]]])
-    assert frontier_gain(ours, np.array([[0.9, 25.0]])).value == pytest.approx(5.0)
-    assert frontier_gain(ours, np.array([[0.1, 25.0]])).value == pytest.approx(-15.0)
+def test_a_frontier_says_nothing_beyond_its_ends() -> None:
+    ours = np.array([[[0.4, 10.0]], [[0.5, 30.0]], [[0.6, 31.0]]])
+    for cost in (0.1, 0.39, 0.61, 0.9):
+        assert frontier_gain(ours, np.array([[cost, 25.0]])) is None
+    for cost, value in ((0.4, 10.0), (0.45, 20.0), (0.55, 30.5), (0.6, 31.0)):
+        found = frontier_gain(ours, np.array([[cost, 0.0]]))
+        assert found is not None
+        assert found.value == pytest.approx(value)
 
 
 def test_seeds_that_share_their_luck_do_not_widen_a_frontiers_interval() -> None:
@@ -111,4 +116,5 @@ def test_seeds_that_share_their_luck_do_not_widen_a_frontiers_interval() -> None
     )
     theirs = np.stack([np.full(50, 0.5), 17 + luck], axis=1)
     found = frontier_gain(ours, theirs)
+    assert found is not None
     assert found.high - found.low < 1e-9

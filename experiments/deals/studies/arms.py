@@ -100,9 +100,13 @@ def self_consistency(agent: int, name: str, samples: int = 5) -> Arm:
 def baselines(agents: Sequence[str]) -> list[Arm]:
     """Every row that is neither DEALS nor ours."""
     placed = ("random", "round_robin", "join_shortest", "power_of_two")
+    at_once = {"route_on_arrival": True, "count_in_flight": True, "forwards_hold_slots": False}
     return [
         *(single(position, name) for position, name in enumerate(agents)),
-        *(Arm(name=policy.replace("_", " "), changes=mechanism(policy=policy)) for policy in placed),
+        *(
+            Arm(name=policy.replace("_", " "), changes=mechanism(policy=policy, **at_once))
+            for policy in placed
+        ),
         Arm(name="best quality only", changes=mechanism(policy="best_quality")),
         Arm(
             name=f"majority vote of {len(agents)}",
