@@ -89,19 +89,40 @@ def arrival_times(settings: ArrivalSettings, count: int, rng: np.random.Generato
         case "trace":
             if settings.trace is None:
                 raise SettingsError("arrivals.kind is trace; give arrivals.trace a file of arrival times")
-            return _from_trace(settings.trace, count)
+            times_s = _read_trace(settings.trace)
+            if settings.trace_rate_per_s is None:
+                return _repeated(times_s, count)
+            return _stretch(times_s, count, settings.trace_rate_per_s, rng)
 
 
-def _from_trace(path: Path, count: int) -> list[float]:
+def _read_trace(path: Path) -> list[float]:
     try:
         times_s = [float(line) for line in path.read_text().split()]
     except (OSError, ValueError) as error:
         raise SettingsError(f"arrival trace {path} cannot be read (one number a line): {error}") from error
     if not times_s or not all(map(math.isfinite, times_s)) or times_s != sorted(times_s) or times_s[0] < 0:
         raise SettingsError(f"arrival trace {path} must hold finite ascending times in seconds, at least one")
-    # Repeated to fill: each turn starts where the last one ended, one mean gap later.
+    return times_s
+
+
+def _repeated(times_s: Sequence[float], count: int) -> list[float]:
+    """Repeated to fill: each turn starts where the last one ended, one mean gap later."""
     turn_s = times_s[-1] + (times_s[-1] - times_s[0]) / max(len(times_s) - 1, 1)
     return [times_s[i % len(times_s)] + turn_s * (i // len(times_s)) for i in range(count)]
+
+
+def _stretch(
+    times_s: Sequence[float], count: int, rate_per_s: float, rng: np.random.Generator
+) -> list[float]:
+    """`count` gaps in a row, going round, from one that `rng` draws, scaled to the mean rate."""
+    gaps_s = np.diff(times_s)
+    if not gaps_s.any():
+        raise SettingsError("an arrival trace that is scaled to a rate must hold two times that differ")
+    first = int(rng.integers(len(gaps_s)))
+    taken_s = gaps_s[(first + np.arange(count)) % len(gaps_s)]
+    if not taken_s.any():  # all within one tick of the trace's clock, which hides their gaps
+        taken_s = np.ones(count)
+    return [float(t) for t in taken_s.cumsum() * (count / (rate_per_s * taken_s.sum()))]
 
 
 def task_of(stream_task: StreamTask) -> Task:

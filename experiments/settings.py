@@ -96,6 +96,9 @@ class ArrivalSettings(Settings):
     """Of closed: how many tasks are under way at any time; each end lets the next one in. 1: one after the other."""
     trace: Path | None = None
     """Of trace: a text file with one arrival time in seconds on each line, ascending; repeated to fill."""
+    trace_rate_per_s: float | None = Field(default=None, gt=0)
+    """Of trace: each phase takes a stretch of the file that begins where the seed says, with its gaps scaled to this
+    mean rate; None: from the file's beginning, as it is."""
 
 
 class RunSettings(Settings):

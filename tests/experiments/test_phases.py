@@ -97,6 +97,37 @@ def test_a_trace_is_repeated_to_fill(tmp_path: Path) -> None:
         arrival_times(ArrivalSettings(kind="trace"), 2, rng)
 
 
+@pytest.mark.parametrize("count", [40, 700])
+def test_a_stretch_of_a_trace_has_the_asked_rate_and_begins_where_the_seed_says(
+    tmp_path: Path, count: int
+) -> None:
+    gaps_s = np.random.default_rng(1).exponential(1, 300) * np.repeat([1.0, 9.0], 150)  # busy, then calm
+    path = tmp_path / "trace.txt"
+    path.write_text("".join(f"{at_s}\n" for at_s in gaps_s.cumsum()))
+    asked = ArrivalSettings(kind="trace", trace=path, trace_rate_per_s=2.5)
+    found = [arrival_times(asked, count, np.random.default_rng(seed)) for seed in range(6)]
+    for times_s in found:
+        assert len(times_s) == count
+        assert times_s == sorted(times_s)
+        assert count / times_s[-1] == pytest.approx(2.5)
+    assert len({tuple(times_s) for times_s in found}) == len(found)
+    shape = np.diff(found[0]) / np.diff(found[0]).sum()
+    windows = [np.roll(np.diff(gaps_s.cumsum()), -n)[np.arange(1, count) % 299] for n in range(299)]
+    assert min(abs(shape - window / window.sum()).max() for window in windows) < 1e-9, (
+        "gaps in the trace's order"
+    )
+
+
+def test_a_trace_without_gaps_has_no_rate_and_a_stretch_without_any_is_even(tmp_path: Path) -> None:
+    path = tmp_path / "trace.txt"
+    asked = ArrivalSettings(kind="trace", trace=path, trace_rate_per_s=2.0)
+    path.write_text("3\n3\n3\n")
+    with pytest.raises(SettingsError, match="two times that differ"):
+        arrival_times(asked, 2, np.random.default_rng(1))
+    path.write_text("0\n" * 1000 + "9\n")
+    assert arrival_times(asked, 4, np.random.default_rng(1)) == [0.5, 1.0, 1.5, 2.0]
+
+
 def _result(stream_task: StreamTask, steps: tuple[StepRecord, ...], *, correct: bool) -> Result:
     from dataclasses import replace
 

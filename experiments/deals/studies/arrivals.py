@@ -2,7 +2,6 @@
 
 import csv
 import hashlib
-import itertools
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -23,8 +22,8 @@ BURST_LOAD = 0.7
 OTHERS = ("random", "join_shortest", "power_of_two", "best_quality")
 
 
-def trace_gaps(folder: Path) -> list[float]:
-    """Seconds between the requests of the trace, in order. Raises DataSetError."""
+def trace_times(folder: Path) -> list[float]:
+    """Seconds from the trace's first request to each of its requests, ascending. Raises DataSetError."""
     path = folder / TRACE
     if not path.is_file():
         raise missing(path, "the request trace")
@@ -33,16 +32,13 @@ def trace_gaps(folder: Path) -> list[float]:
         datetime.strptime(line["gmt_create"], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
         for line in lines
     )
-    return [later - earlier for earlier, later in itertools.pairwise(times_s)]
+    return [at_s - times_s[0] for at_s in times_s]
 
 
-def _burst_file(settings: StudySettings, capacity: float) -> Path:
-    """Arrival times with the trace's gaps, scaled to the study's mean load; its name tells its content."""
+def _burst_file(settings: StudySettings) -> Path:
+    """The trace's arrival times, one a line, as runs read them; the name tells the content."""
     folder = settings.data_dir or default_data_dir() or default_cache_dir()
-    gaps_s = trace_gaps(folder)[: settings.warmup + settings.test]
-    scale = len(gaps_s) / (BURST_LOAD * capacity) / sum(gaps_s)
-    times_s = itertools.accumulate(gap_s * scale for gap_s in gaps_s)
-    content = "".join(f"{at_s:.6f}\n" for at_s in times_s).encode()
+    content = "".join(f"{at_s:.0f}\n" for at_s in trace_times(folder)).encode()
     path = default_cache_dir() / "bursts" / f"{hashlib.sha256(content).hexdigest()[:16]}.txt"
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
@@ -69,8 +65,11 @@ def _cells(settings: StudySettings) -> list[Cell]:
     points: dict[str, dict[str, object]] = {"all at once": {"kind": "all_at_once"}}
     for load in LOADS:
         points[f"Poisson, load {load:g}"] = {"kind": "poisson", "rate_per_s": load * capacity}
-    bursts = _burst_file(settings, capacity)
-    points[f"bursts of a trace, load {BURST_LOAD:g}"] = {"kind": "trace", "trace": str(bursts)}
+    points[f"bursts of a trace, load {BURST_LOAD:g}"] = {
+        "kind": "trace",
+        "trace": str(_burst_file(settings)),
+        "trace_rate_per_s": BURST_LOAD * capacity,
+    }
     arms = [
         *(Arm(name=name.replace("_", " "), changes=mechanism(policy=name)) for name in OTHERS),
         deals(0), deals(20), deals(80), router(online=False), router(),
@@ -91,8 +90,9 @@ def _report(settings: StudySettings, done: Sequence[Done]) -> StudyReport:
         details=[arm_table(point, done, "DEALS V=20", point) for point in points],
         notes=[
             f"Load 1 is all slots busy all the time: {capacity_of(settings):.2f} tasks a second here. The bursts have "
-            "the gaps of a production trace of image-generation requests (Alibaba cluster-trace-v2026-GenAI), scaled "
-            "to the mean load. The paper has no such study.",
+            "the gaps of a production trace of image-generation requests (Alibaba cluster-trace-v2026-GenAI): each "
+            "seed and phase takes another stretch of it, scaled to the mean load; its nights are in it, so that the "
+            "load of its days is higher. The paper has no such study.",
         ],
     )
 

@@ -1,0 +1,48 @@
+"""The study of arrivals: its loads are what its rows say."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.deals.studies.arrivals import capacity_of
+from experiments.deals.studies.catalogue import STUDIES
+from experiments.deals.studies.command import study_settings
+from experiments.launch import load_data
+from experiments.phases import build_stream
+
+STUDY = STUDIES["deals-arrivals"]
+BURSTS = "bursts of a trace, load 0.7"
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A trace that is busy first and then ten times as calm."""
+    monkeypatch.setenv("TRADEWINDS_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "alibaba" / "lora_request_trace_v2026_GenAI.csv"
+    path.parent.mkdir()
+    gaps_s = np.random.default_rng(1).integers(0, 5, 800) * np.repeat([1, 10], 400)
+    begun = datetime(2024, 11, 15, 16, tzinfo=UTC)
+    times = [f"{begun + timedelta(seconds=int(at_s)):%Y-%m-%d %H:%M:%S}" for at_s in gaps_s.cumsum()]
+    path.write_text("gmt_create\n" + "\n".join(reversed(times)) + "\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(("warmup", "test"), [(480, 240), (48, 600), (480, 60)])
+def test_bursts_have_the_load_that_they_are_named_for(data_dir: Path, warmup: int, test: int) -> None:
+    settings = study_settings(
+        "deals-arrivals", backend="simulated", seeds=3, warmup=warmup, test=test, data_dir=data_dir
+    )
+    capacity = capacity_of(settings)
+    seen = set()
+    for cell in STUDY.cells(settings):
+        if (cell.point, cell.arm.name) != (BURSTS, "random"):
+            continue
+        run = cell.settings()
+        stream = build_stream(load_data(run.dataset, warmup=warmup, test=test, seed=run.seed), run)
+        for phase in ("warmup", "test"):
+            times_s = [task.arrival_s for task in stream if task.phase == phase]
+            assert len(times_s) / times_s[-1] == pytest.approx(0.7 * capacity)
+            seen.add((times_s[0], times_s[len(times_s) // 2]))
+    assert len(seen) == 6, "three seeds and two phases, each with its own stretch of the trace"
