@@ -51,7 +51,7 @@ def study_settings(
         pools=tuple(given or map(pool, study.pools[chosen])),
         dataset=_dataset(own, dataset or {}),
         data_dir=data_dir,
-        half=half or study.half,
+        half=half or (study.half if chosen == "replay" else "all"),
         runtime=_runtime(chosen, runtime),
         capacity_per_s=capacity_per_s,
         changes=tuple(changes),

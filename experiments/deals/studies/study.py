@@ -94,8 +94,8 @@ class Study:
     """Shipped pools that it runs on unless given others."""
     cells: Callable[[StudySettings], list[Cell]]
     report: Callable[[StudySettings, Sequence[Done]], StudyReport]
-    half: Half = "all"
-    """Which rows it runs on unless asked otherwise."""
+    half: Half = "report"
+    """Which recorded rows it runs on unless asked otherwise: settings of our router were chosen on some of them."""
     most_pools: int = 1
     """How many pools may be given; each is a point of the grid."""
 
