@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.stats import (
+    Estimate,
     Proportion,
     effect_size,
     frontier_gain,
@@ -14,6 +15,7 @@ from experiments.stats import (
     median,
     paired_difference,
     quantile,
+    repeat_interval,
     wilson_interval,
 )
 
@@ -81,12 +83,31 @@ def test_effect_size_is_the_paired_t_over_root_n() -> None:
         effect_size([1.0], [1.0, 2.0])
 
 
-def test_the_mean_interval_agrees_with_scipys_bootstrap() -> None:
-    values = np.random.default_rng(2).exponential(1, 60)
-    ours = mean_interval(values.tolist())
-    theirs = scipy.stats.bootstrap((values,), np.mean, method="percentile", rng=1).confidence_interval
-    assert ours.value == pytest.approx(values.mean())
-    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.03)
+@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=30).filter(lambda values: np.std(values) > 1e-3))
+def test_the_mean_interval_is_scipys_of_students_t(values: list[float]) -> None:
+    found = mean_interval(values)
+    theirs = scipy.stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    assert found.value == pytest.approx(np.mean(values))
+    assert (found.low, found.high) == pytest.approx((theirs.low, theirs.high), rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("seeds", [5, 12])
+def test_intervals_hold_what_they_say_of_a_few_seeds(seeds: int) -> None:
+    draws = np.random.default_rng(seeds).normal(3, 2, (4000, seeds + 1))
+    means = [mean_interval(values) for values in draws[:, :-1].tolist()]
+    assert 0.93 <= np.mean([each.low <= 3 <= each.high for each in means]) <= 0.97
+    repeats = [repeat_interval(values) for values in draws[:, :-1].tolist()]
+    held = [each.low <= next_ <= each.high for each, next_ in zip(repeats, draws[:, -1], strict=True)]
+    assert 0.93 <= np.mean(held) <= 0.97
+
+
+def test_of_one_value_nothing_is_known_of_the_others() -> None:
+    found = mean_interval([4.0])
+    assert (found.value, found.low, found.high) == (4.0, -math.inf, math.inf)
+    assert mean_interval([0.5] * 5) == Estimate(value=0.5, low=0.5, high=0.5)
+    for interval in (mean_interval, repeat_interval):
+        with pytest.raises(ValueError, match="no mean"):
+            interval([])
 
 
 def test_a_frontier_is_compared_at_the_others_cost() -> None:

@@ -33,7 +33,14 @@ from experiments.deals.studies.cells import Cell, run_cell
 from experiments.deals.studies.command import run_study, show_study, study_settings
 from experiments.deals.studies.pools import agent_names, pool, repeated, routing_by_chance
 from experiments.deals.studies.running import run_cells
-from experiments.deals.studies.study import Done, StudyFolder, StudySettings, backend_label, point_values
+from experiments.deals.studies.study import (
+    Done,
+    StudyFolder,
+    StudySettings,
+    backend_label,
+    point_values,
+    write_study_report,
+)
 from experiments.deals.studies.tables import arm_table, overview, share_plot
 from experiments.deals.studies.votes import plurality, voted
 from experiments.phases import build_stream
@@ -233,7 +240,7 @@ FIGURES: dict[str, float | list[float]] = {
 }  # fmt: skip
 
 
-def test_a_few_seeds_have_the_score_interval_of_their_tasks_and_no_bootstrap() -> None:
+def test_a_few_seeds_have_the_score_interval_of_their_tasks_alone() -> None:
     low, high = wilson_interval(40, 80)
     (row,) = arm_table("t", made_up("DEALS V=0", 2, **FIGURES), "DEALS V=0").rows
     assert row[1] == f"50.0 [{100 * low:.1f}, {100 * high:.1f}]"
@@ -262,6 +269,27 @@ def test_the_bound_stands_beside_each_arm_and_its_ends_below_all() -> None:
     bound, arm = plot.lines
     assert (list(bound.x_P), list(bound.y_P)) == ([50, 75, 100], pytest.approx([70, 85, 90]))
     assert list(arm.y_P) == pytest.approx([75]), "an expectation beside expectations"
+
+
+@pytest.mark.parametrize("backend", ["replay", "simulated"])
+def test_tables_of_recorded_verdicts_say_once_what_their_intervals_are_over(
+    tmp_path: Path, backend: str
+) -> None:
+    folder = StudyFolder.create(tmp_path, asked("deals-topologies", backend=backend))
+    for done in made_up("DEALS V=0", 5, **FIGURES):
+        folder.add(replace(done, point="ring, 12 agents"))
+    write_study_report(folder, STUDIES["deals-topologies"])
+    report = (folder.path / "report" / "report.md").read_text()
+    assert report.count("over seeds of this question set") == (backend == "replay"), "not where none is shown"
+
+
+def test_a_few_seeds_have_wide_intervals() -> None:
+    done = [replace(each, figures=FIGURES | {"accuracy": 0.5 + each.seed / 100}) for each in made_up("a", 5)]
+    better = [replace(each, arm="b", figures=FIGURES | {"accuracy": 0.6}) for each in done]
+    table = arm_table("t", [*done, *better], "a")
+    # Of 50 ... 54 %: t(4) = 2.776, standard error sqrt(2.5 / 5) = 0.707.
+    assert table.rows[0][1] == "52.0 [50.0, 54.0]"
+    assert table.rows[1][2] == "+8.0 [+6.0, +10.0]"
 
 
 def test_a_terminal_shows_less_than_the_report() -> None:

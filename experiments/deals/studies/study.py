@@ -176,9 +176,11 @@ class StudyFolder:
 
 
 INTERVALS = (
-    "Intervals are 95 % bootstrap over seeds, differences are paired by seed; with fewer than 5 seeds accuracies have "
-    "score intervals over all their tasks, and other figures none."
+    "Intervals are 95 % over seeds (Student's t), differences are paired by seed; with fewer than 5 seeds accuracies "
+    "have score intervals over all their tasks, and other figures none."
 )
+SAME_QUESTIONS = "intervals: over seeds of this question set"
+"""Of recorded verdicts: two seeds share many of their questions, and none has any other."""
 
 
 def backend_label(settings: StudySettings, machine: Mapping[str, Any], *, short: bool = False) -> str:
@@ -201,7 +203,7 @@ def backend_label(settings: StudySettings, machine: Mapping[str, Any], *, short:
 def write_study_report(folder: StudyFolder, study: "Study") -> tuple[Path, StudyReport]:
     """Writes report/report.md and its plots over older ones. Works on an unfinished study, and says so."""
     settings, done = study.settings_of(folder), folder.done()
-    found = study.report(settings, done)
+    found = _scoped(study.report(settings, done), settings)
     where = folder.path / "report"
     where.mkdir(exist_ok=True)
     missing = len(study.cells(settings)) - len(done)
@@ -221,6 +223,19 @@ def write_study_report(folder: StudyFolder, study: "Study") -> tuple[Path, Study
     path = where / "report.md"
     path.write_text("\n\n".join(part.strip() for part in parts) + "\n")
     return path, found
+
+
+def _scoped(found: StudyReport, settings: StudySettings) -> StudyReport:
+    """The report, in which each table with intervals says what they are over, where that is less than it seems."""
+    if settings.backend != "replay":
+        return found
+
+    def scoped(grid: Grid) -> Grid:
+        if not any(" [" in cell for row in grid.rows for cell in row):
+            return grid
+        return replace(grid, note=f"{grid.note}; {SAME_QUESTIONS}" if grid.note else SAME_QUESTIONS)
+
+    return replace(found, grids=[*map(scoped, found.grids)], details=[*map(scoped, found.details)])
 
 
 def is_study(path: Path) -> bool:

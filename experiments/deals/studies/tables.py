@@ -1,14 +1,14 @@
-"""Tables of a study: one row an arm, means over seeds with bootstrap intervals, differences paired by seed."""
+"""Tables of a study: one row an arm, means over seeds with their intervals, differences paired by seed."""
 
 from collections.abc import Sequence
 
 from experiments.deals.studies.study import Done, grid
 from experiments.grid import NOTHING, Grid
 from experiments.line_plots import Line, LinePlot
-from experiments.stats import Estimate, effect_size, mean_interval, paired_difference, wilson_interval
+from experiments.stats import Estimate, effect_size, mean_interval, wilson_interval
 
 FEW_SEEDS = 5
-"""Below this a bootstrap over seeds says nothing."""
+"""Below this an interval over seeds is so wide that it says nothing."""
 
 
 def percent(values: Sequence[float]) -> str:
@@ -36,7 +36,7 @@ def points(a: Sequence[float], b: Sequence[float]) -> str:
     """Mean of b - a in points with its 95 % interval; of a few seeds the mean alone."""
     if len(a) < FEW_SEEDS:
         return f"{100 * (sum(b) - sum(a)) / len(a):+.1f}"
-    found = paired_difference([100 * value for value in a], [100 * value for value in b])
+    found = mean_interval([100 * (ours - theirs) for theirs, ours in zip(a, b, strict=True)])
     return f"{found.value:+.1f} [{found.low:+.1f}, {found.high:+.1f}]"
 
 
