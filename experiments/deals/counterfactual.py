@@ -1,11 +1,13 @@
 """What a recorded run would have been under another policy: `python -m experiments run deals-counterfactual RUN`.
 
 The run's stream is lived again under virtual time. Where an agent answered a task in the run, its verdict is the
-recorded one; where it did not, it is drawn at the agent's rate of the type in this run. Step times have each agent's
-recorded mean and spread. The first row lives the recorded policy again: how far it is from the run itself says how
-far the other rows may be believed.
+recorded one; where it did not, it is drawn at the agent's rate of the type in this run. Step times are drawn anew for
+each repeat, with each agent's recorded mean and spread. The first row lives the recorded policy again: how far it is
+from the run itself says how far the other rows may be believed. A task's whole step is one call there: what policies
+change is where tasks go.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +22,8 @@ from experiments.grid import Grid
 from experiments.launch import load_plan
 from experiments.record import Result, RunFolder
 from experiments.settings import RunSettings, checked, override
-from experiments.stats import mean_interval
+from experiments.stats import repeat_interval
+from experiments.summary import summarise
 from experiments.trial import Trial, run_trial
 
 SEEDS = 20
@@ -71,7 +74,8 @@ def _mean_and_spread(values: Sequence[float]) -> tuple[float, float]:
 
 def counterfactual(folder: RunFolder, changes: Sequence[str]) -> list[Grid]:
     """The recorded run, its policy lived again, and the other policies; `changes` (as `--set` takes them) add one of
-    your own."""
+    your own. Raises SettingsError for a run whose policy cannot be lived again, or that is not finished."""
+    _check(folder)
     evidence = evidence_of(folder)
     arms = [Arm(name=RECORDED), deals(0), deals(80), router(online=False)]
     arms += [Arm(name="join shortest queue", changes=mechanism(policy="join_shortest"))]
@@ -98,9 +102,30 @@ def counterfactual(folder: RunFolder, changes: Sequence[str]) -> list[Grid]:
             title=f"what would have changed: run {folder.run_id}",
             header=header,
             rows=tuple(rows),
-            note=f"lived again: virtual time, {SEEDS} seeds for what the run does not say; 95 % over seeds",
+            note=f"the run: {summarise(folder).backend_label}; every other row is simulated from its recorded verdicts "
+            f"and times, mean of {SEEDS} repeats [where 95 % of repeats fall]" + _reset(folder),
         )
     ]
+
+
+def _check(folder: RunFolder) -> None:
+    settings = folder.settings()
+    if settings.pool.settings.executor.kind == "agentnet":
+        raise SettingsError(
+            f"run {folder.run_id}: its models chose the receivers (executor agentnet), which cannot be asked again for "
+            "another course; take a run of executor direct or deliberate"
+        )
+    if settings.arrivals.kind == "closed":
+        raise SettingsError(
+            f"run {folder.run_id}: each task entered when another one ended (arrivals closed), so that another policy "
+            "would have had other arrivals; take a run of arrivals all_at_once, poisson or trace"
+        )
+
+
+def _reset(folder: RunFolder) -> str:
+    if folder.settings().ingress != "best_ability":
+        return ""
+    return "; other policies get each task where chance let it arrive, not at the central pick"
 
 
 def _trial(folder: RunFolder, evidence: Evidence, arm: Arm, seed: int) -> Trial:
@@ -114,6 +139,11 @@ def _settings(folder: RunFolder, evidence: Evidence, arm: Arm, seed: int) -> Run
     values["runtime"] = "simulation"
     values["pool"]["encoder"] = None
     values["pool"]["settings"]["executor"]["kind"] = "direct"
+    values["seed"] = seed
+    if (
+        arm.name != RECORDED and values["ingress"] == "best_ability"
+    ):  # the central pick is a policy of its own
+        values["ingress"] = "dirichlet"
     rng = np.random.default_rng(seed)
     overall = float(np.mean(list(evidence.rates.values())))
     fallback_s = float(np.mean([mean for mean, _ in evidence.step_s.values()]))
@@ -124,6 +154,7 @@ def _settings(folder: RunFolder, evidence: Evidence, arm: Arm, seed: int) -> Run
             drawn = bool(rng.random() < evidence.rates.get((position, task.row.task_type), overall))
             verdicts[task.row.task_id] = evidence.verdicts.get((position, task.row.task_id), drawn)
         options = {
+            "seed": seed,
             "service_s": mean_s,
             "distribution": "lognormal",
             "service_cv": spread,
@@ -152,9 +183,10 @@ def _actual_row(folder: RunFolder, results: Sequence[Result]) -> tuple[str, ...]
 
 
 def _row(name: str, trials: Sequence[Trial], actual: Mapping[str, Result]) -> tuple[str, ...]:
-    def said(values: Sequence[float], digits: int = 1) -> str:
-        found = mean_interval(values)
-        return f"{found.value:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
+    def said(values: Sequence[float], digits: int = 1, most: float = math.inf) -> str:
+        found = repeat_interval(values)
+        low, high = max(found.low, 0.0), min(found.high, most)
+        return f"{found.value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
 
     elsewhere = [
         100
@@ -170,8 +202,8 @@ def _row(name: str, trials: Sequence[Trial], actual: Mapping[str, Result]) -> tu
     shares_SA = np.array([trial.shares_A for trial in trials])
     return (
         name,
-        said([100 * trial.accuracy for trial in trials]),
-        said([float(value) for value in elsewhere], 0),
+        said([100 * trial.accuracy for trial in trials], most=100),
+        said([float(value) for value in elsewhere], 0, most=100),
         said([float(trial.latency_s_M.mean()) for trial in trials], 2),
         said([trial.throughput_per_min for trial in trials], 0),
         *(f"{100 * share:.0f}" for share in shares_SA.mean(axis=0)),
