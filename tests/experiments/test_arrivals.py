@@ -46,3 +46,15 @@ def test_bursts_have_the_load_that_they_are_named_for(data_dir: Path, warmup: in
             assert len(times_s) / times_s[-1] == pytest.approx(0.7 * capacity)
             seen.add((times_s[0], times_s[len(times_s) // 2]))
     assert len(seen) == 6, "three seeds and two phases, each with its own stretch of the trace"
+
+
+def test_placements_of_the_text_books_are_decided_when_a_task_arrives(data_dir: Path) -> None:
+    settings = study_settings("deals-arrivals", backend="simulated", seeds=1, data_dir=data_dir)
+    cells = {cell.arm.name: cell for cell in STUDY.cells(settings) if cell.point == BURSTS}
+    for name in ("random", "join shortest", "power of two"):
+        routing = cells[name].settings().pool.settings.mechanism
+        assert routing.policy == name.replace(" ", "_")
+        assert routing.route_on_arrival
+        assert routing.count_in_flight
+        assert not routing.forwards_hold_slots
+    assert not cells["best quality only"].settings().pool.settings.mechanism.route_on_arrival

@@ -10,16 +10,16 @@ from pathlib import Path
 from actors.errors import SettingsError
 from experiments.datasets.reading import missing, read_text
 from experiments.datasets.registry import default_cache_dir, default_data_dir
-from experiments.deals.studies.arms import Arm, deals, mechanism, router
+from experiments.deals.studies.arms import baselines, deals, router
 from experiments.deals.studies.cells import Cell
-from experiments.deals.studies.pools import capacity_per_s
+from experiments.deals.studies.pools import agent_names, capacity_per_s
 from experiments.deals.studies.study import Done, Study, StudyReport, StudySettings, point_values
 from experiments.deals.studies.tables import arm_table, overview
 
 LOADS = (0.5, 0.7, 0.85, 0.95)
 TRACE = Path("alibaba") / "lora_request_trace_v2026_GenAI.csv"
 BURST_LOAD = 0.7
-OTHERS = ("random", "join_shortest", "power_of_two", "best_quality")
+OTHERS = ("random", "join shortest", "power of two", "best quality only")
 
 
 def trace_times(folder: Path) -> list[float]:
@@ -71,7 +71,7 @@ def _cells(settings: StudySettings) -> list[Cell]:
         "trace_rate_per_s": BURST_LOAD * capacity,
     }
     arms = [
-        *(Arm(name=name.replace("_", " "), changes=mechanism(policy=name)) for name in OTHERS),
+        *(arm for arm in baselines(agent_names(raw)) if arm.name in OTHERS),
         deals(0), deals(20), deals(80), router(online=False), router(),
         router("our router V=40, 20 s target", online=False, parts={"latency_target_s": 20}),
     ]  # fmt: skip
