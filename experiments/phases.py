@@ -96,6 +96,10 @@ def arrival_times(settings: ArrivalSettings, count: int, rng: np.random.Generato
 
 
 def _read_trace(path: Path) -> list[float]:
+    if not path.is_file():
+        raise SettingsError(
+            f"there is no arrival trace {path}; give its place by --trace (a study: --data-dir)"
+        )
     try:
         times_s = [float(line) for line in path.read_text().split()]
     except (OSError, ValueError) as error:

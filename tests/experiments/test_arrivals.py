@@ -5,10 +5,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
+from actors.errors import SettingsError
 from experiments.deals.studies.arrivals import capacity_of
 from experiments.deals.studies.catalogue import STUDIES
+from experiments.deals.studies.cells import run_cell
 from experiments.deals.studies.command import study_settings
+from experiments.deals.studies.running import run_cells
+from experiments.deals.studies.study import StudyFolder, write_study_report
 from experiments.launch import load_data
 from experiments.phases import build_stream
 
@@ -58,3 +63,22 @@ def test_placements_of_the_text_books_are_decided_when_a_task_arrives(data_dir: 
         assert routing.count_in_flight
         assert not routing.forwards_hold_slots
     assert not cells["best quality only"].settings().pool.settings.mechanism.route_on_arrival
+
+
+def test_a_finished_study_is_reported_where_the_trace_is_not(
+    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = study_settings(
+        "deals-arrivals", backend="simulated", seeds=1, warmup=12, test=24, data_dir=data_dir
+    )
+    folder = StudyFolder.create(tmp_path, settings)
+    cells = [cell for cell in STUDY.cells(settings) if cell.arm.name == "DEALS V=20"]
+    run_cells(folder, cells, 1, Console(quiet=True))
+    for file in (*data_dir.rglob("alibaba/*"), *data_dir.rglob("bursts/*")):
+        file.unlink()
+    path, _ = write_study_report(folder, STUDY)
+    report = path.read_text()
+    assert BURSTS in report
+    assert f"{len(STUDY.cells(settings)) - len(cells)} cells are missing" in report
+    with pytest.raises(SettingsError, match=r"no arrival trace .*--data-dir"):
+        run_cell(next(cell for cell in cells if cell.point == BURSTS))

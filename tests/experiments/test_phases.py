@@ -93,6 +93,8 @@ def test_a_trace_is_repeated_to_fill(tmp_path: Path) -> None:
     path.write_text("soon\n")
     with pytest.raises(SettingsError, match=r"trace\.txt"):
         arrival_times(ArrivalSettings(kind="trace", trace=path), 2, rng)
+    with pytest.raises(SettingsError, match=r"no arrival trace .*lost\.txt"):
+        arrival_times(ArrivalSettings(kind="trace", trace=tmp_path / "lost.txt"), 2, rng)
     with pytest.raises(SettingsError, match=r"arrivals\.trace"):
         arrival_times(ArrivalSettings(kind="trace"), 2, rng)
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from actors.errors import SettingsError
-from experiments.datasets.reading import missing, read_text
+from experiments.datasets.reading import read_text
 from experiments.datasets.registry import default_cache_dir, default_data_dir
 from experiments.deals.studies.arms import baselines, deals, router
 from experiments.deals.studies.cells import Cell
@@ -24,10 +24,7 @@ OTHERS = ("random", "join shortest", "power of two", "best quality only")
 
 def trace_times(folder: Path) -> list[float]:
     """Seconds from the trace's first request to each of its requests, ascending. Raises DataSetError."""
-    path = folder / TRACE
-    if not path.is_file():
-        raise missing(path, "the request trace")
-    lines = csv.DictReader(read_text(path).splitlines())
+    lines = csv.DictReader(read_text(folder / TRACE).splitlines())
     times_s = sorted(
         datetime.strptime(line["gmt_create"], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
         for line in lines
@@ -36,8 +33,11 @@ def trace_times(folder: Path) -> list[float]:
 
 
 def _burst_file(settings: StudySettings) -> Path:
-    """The trace's arrival times, one a line, as runs read them; the name tells the content."""
+    """The trace's arrival times, one a line, as runs read them; the name tells the content. Where there is no trace,
+    its own place: a report on cells that are finished needs none, and a run says that it is not there."""
     folder = settings.data_dir or default_data_dir() or default_cache_dir()
+    if not (folder / TRACE).is_file():
+        return folder / TRACE
     content = "".join(f"{at_s:.0f}\n" for at_s in trace_times(folder)).encode()
     path = default_cache_dir() / "bursts" / f"{hashlib.sha256(content).hexdigest()[:16]}.txt"
     path.parent.mkdir(parents=True, exist_ok=True)
