@@ -31,7 +31,8 @@ def best_accuracy(rates_AT: Floats, shares_T: Floats, heaviest_share: float) -> 
         method="highs",
     )
     assert solved.success, solved.message
-    return float(-solved.fun)
+    # The solver is exact to its tolerance only, and no cap can be better than none.
+    return min(float(-solved.fun), oracle_accuracy(rates_AT, shares_T))
 
 
 def bound_curve(rates_AT: Floats, shares_T: Floats, heaviest_shares: Sequence[float]) -> Floats:

@@ -57,6 +57,14 @@ def test_more_room_is_never_worse(rows: list[list[float]]) -> None:
     assert (np.diff(curve) >= -1e-9).all()
 
 
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=7), st.integers(0, 2**32))
+def test_no_cap_is_never_below_a_cap_not_even_by_a_rounding(rates_T: list[float], seed: int) -> None:
+    """Agents that are alike reach the same at any cap: there the solver's last digits show."""
+    rates_AT = np.tile(rates_T, (3, 1))
+    shares_T = np.random.default_rng(seed).dirichlet(np.ones(len(rates_T)))
+    assert best_accuracy(rates_AT, shares_T, 1 / 3) <= oracle_accuracy(rates_AT, shares_T)
+
+
 def test_the_published_curve_of_three_models_is_recovered() -> None:
     """Three 7-8B models on MMLU-Pro: 43.5, 43.9, 44.6 and 45.8 % at heaviest shares of .33, .36, .40 and .50."""
     folder = Path(os.environ.get("TRADEWINDS_DATA_DIR", "../shared/data"))
