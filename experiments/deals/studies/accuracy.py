@@ -1,6 +1,7 @@
 """The paper's accuracy studies: homogeneous and mixed pools, the quality weight, pool sizes."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from experiments.deals.studies.arms import PAPER_WEIGHTS, agentnet, baselines, deals, router, self_consistency
 from experiments.deals.studies.cells import Cell
@@ -22,10 +23,15 @@ from experiments.phases import build_stream
 from experiments.specialists.oracle import oracle_line
 
 NO_SAMPLES = (
-    "A majority vote's wrong answers are drawn by chance on this backend: real models err alike more often, so the "
-    "row is kinder to voting than reality. Self-consistency needs several samples of one model and cannot be "
-    "measured on verdicts that were recorded or drawn once a task: no row."
+    "Self-consistency needs several samples of one model and cannot be measured on verdicts that were recorded or "
+    "drawn once a task: no row."
 )
+KIND_VOTES: dict[str, str] = {
+    "replay": "a majority vote may look better than real: agents fail on the same questions as the models did, but "
+    "which wrong answer each gives is drawn by chance, so that wrong votes seldom agree",
+    "simulated": "a majority vote may look better than real: each agent's verdicts and wrong answers are drawn by "
+    "chance, so that agents neither fail on the same tasks nor err alike",
+}
 REAL_VOTES = (
     "Self-consistency: five samples of one model at temperature 0.7, each with its own seed. Votes are paid for by "
     "every agent that answers: see calls."
@@ -81,9 +87,11 @@ def _accuracy_cells(settings: StudySettings) -> list[Cell]:
     return _cells(settings, PAPER_WEIGHTS)
 
 
-def _points(done: Sequence[Done]) -> tuple[list[Grid], list[LinePlot]]:
+def _points(settings: StudySettings, done: Sequence[Done]) -> tuple[list[Grid], list[LinePlot]]:
     names = list(dict.fromkeys(each.point for each in done))
     grids = [arm_table(f"pool {name}", done, "DEALS V=0", name) for name in names]
+    if settings.backend in KIND_VOTES:
+        grids = [replace(table, note=f"{table.note}; {KIND_VOTES[settings.backend]}") for table in grids]
     plots = [
         share_plot(f"Accuracy against load, pool {name}", f"shares-{name}", done, name) for name in names
     ]
@@ -91,7 +99,7 @@ def _points(done: Sequence[Done]) -> tuple[list[Grid], list[LinePlot]]:
 
 
 def _accuracy_report(settings: StudySettings, done: Sequence[Done]) -> StudyReport:
-    grids, plots = _points(done)
+    grids, plots = _points(settings, done)
     return StudyReport(
         grids=grids,
         plots=plots,
@@ -178,7 +186,7 @@ def _pool_cells(settings: StudySettings) -> list[Cell]:
 
 
 def _pool_report(settings: StudySettings, done: Sequence[Done]) -> StudyReport:
-    grids, plots = _points(done)
+    grids, plots = _points(settings, done)
     weak = " Here as there the two agents that make seven are weak." if settings.backend == "replay" else ""
     return StudyReport(
         grids=[_by_size(settings, done), *grids],
