@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from actors.task import AgentId
-from experiments.datasets.graders import grade
+from experiments.datasets.graders import extract, grade
+from experiments.datasets.math_answers import equal_in_value
 from experiments.datasets.rows import Row
 from experiments.record import StreamTask
 from experiments.trial import Trial
@@ -33,7 +34,7 @@ def voted(trial: Trial, rows: Sequence[Row], copies: int) -> Trial:
     place = {task_id: m for m, task_id in enumerate(trial.task_ids_M)}
     copies_MC = np.array([[place[f"{row.task_id}#{c}"] for c in range(copies)] for row in rows])
     answers = [[trial.answers_M[m] for m in copies_C] for copies_C in copies_MC]
-    chosen = [plurality(said) for said in answers]
+    chosen = [plurality(row, said) for row, said in zip(rows, answers, strict=True)]
     said_M = tuple(said[c] for said, c in zip(answers, chosen, strict=True))
     winner_M = copies_MC[np.arange(len(rows)), chosen]
     return replace(
@@ -50,6 +51,15 @@ def voted(trial: Trial, rows: Sequence[Row], copies: int) -> Trial:
     )
 
 
-def plurality(answers: Sequence[str]) -> int:
-    """Position of the first of the most frequent answers; empty ones only count where there are no others."""
-    return max(range(len(answers)), key=lambda c: (bool(answers[c]), answers.count(answers[c]), -c))
+def plurality(row: Row, answers: Sequence[str]) -> int:
+    """Position of the first of the most frequent answers, as the grader reads them: "42" and "The answer is 42." are
+    one. What it cannot read only counts where there is nothing else, and an error (empty) only where all are."""
+    read = [extract(row, answer) for answer in answers]
+    votes = [sum(_same(row, mine, other) for other in read) for mine in read]
+    return max(range(len(answers)), key=lambda c: (bool(read[c]), bool(answers[c]), votes[c], -c))
+
+
+def _same(row: Row, one: str, other: str) -> bool:
+    if one == other:
+        return True
+    return row.grader == "math" and bool(one) and bool(other) and equal_in_value(one, other)
