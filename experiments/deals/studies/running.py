@@ -1,14 +1,19 @@
 """Runs the cells that a study still lacks: virtual ones on all cores, real ones one after the other."""
 
 import multiprocessing
+import os
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
+from multiprocessing.connection import wait
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from actors.errors import ClusterError
 from experiments.deals.studies.cells import Cell, Figures, run_cell
 from experiments.deals.studies.real_cells import run_real
 from experiments.deals.studies.study import Done, StudyFolder
@@ -46,10 +51,28 @@ def _virtual(cells: Sequence[Cell], jobs: int) -> Iterator[tuple[Cell, Figures]]
             yield cell, run_cell(cell)
         return
     spawned = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=spawned) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=spawned, initializer=_end_with_parent) as pool:
         waiting = {pool.submit(run_cell, cell): cell for cell in cells}
         try:
             for future in as_completed(waiting):
                 yield waiting[future], future.result()
+        except BrokenProcessPool as error:
+            raise ClusterError(
+                f"a worker process of {jobs} was ended from outside, or could not start: is there memory for so many? "
+                "Finished cells are kept; go on with run --resume, and fewer --jobs"
+            ) from error
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """A worker waits for work for ever; nobody else would end it where its study was killed."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "only in a worker"
+    sentinel = parent.sentinel
+
+    def watch() -> None:
+        wait([sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
