@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from actors.errors import TradewindsError
-from experiments.registry import experiments, find
-from experiments.run_command import COUNTERFACTUAL, add_run
+from experiments.registry import COUNTERFACTUAL, experiments, find
+from experiments.run_command import add_run
 
 if TYPE_CHECKING:
     pass
@@ -111,7 +111,7 @@ def _list(options: argparse.Namespace, console: Console) -> int:
 
 
 def _report(options: argparse.Namespace, console: Console) -> int:
-    from experiments.deals.studies.catalogue import STUDIES
+    from experiments.deals.studies.catalogue import study_named
     from experiments.deals.studies.command import show_study
     from experiments.deals.studies.study import StudyFolder, is_study
     from experiments.launch import old_run
@@ -120,7 +120,7 @@ def _report(options: argparse.Namespace, console: Console) -> int:
 
     path = Path(options.run) if Path(options.run).is_dir() else options.runs_dir / options.run
     if is_study(path):
-        show_study(StudyFolder(path), STUDIES[StudyFolder(path).settings().study], console)
+        show_study(StudyFolder(path), study_named(StudyFolder(path).settings().study), console)
         return 0
     folder = old_run(options.run, options.runs_dir)
     path = write_report(folder)

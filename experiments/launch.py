@@ -69,7 +69,7 @@ def execute(folder: RunFolder, console: Console, *arms: RunFolder) -> None:
         return
     with ExitStack() as locks:
         for each in (folder, *arms):
-            locks.enter_context(_only_one(each))
+            locks.enter_context(only_one(each.path, f"run {each.run_id}"))
         if folder.settings().runtime == "simulation":
             for each in (folder, *arms):
                 run_simulated(each, console)
@@ -152,13 +152,11 @@ def _cancel_all() -> None:
 
 
 @contextmanager
-def _only_one(folder: RunFolder) -> Iterator[None]:
-    """Two processes on one folder would do every task twice."""
-    with (folder.path / "settings.json").open("rb") as file:
+def only_one(path: Path, what: str) -> Iterator[None]:
+    """Holds the folder of a run or study: two processes on it would do everything twice. Raises SettingsError."""
+    with (path / "settings.json").open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise SettingsError(
-                f"run {folder.run_id} is going on in another process; wait for it or end it"
-            ) from None
+            raise SettingsError(f"{what} is going on in another process; wait for it or end it") from None
         yield

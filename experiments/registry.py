@@ -7,6 +7,9 @@ from typing import Any
 
 from actors.errors import SettingsError
 
+COUNTERFACTUAL = "deals-counterfactual"
+"""Not a run of its own: it lives a recorded one again."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
@@ -32,8 +35,13 @@ def experiments() -> dict[str, Experiment]:
 
 
 def find(name: str) -> Experiment:
-    """Raises SettingsError listing the known names."""
+    """Raises SettingsError listing what `run` takes."""
     known = experiments()
     if name not in known:
-        raise SettingsError(f"no experiment {name!r}; known: {', '.join(sorted(known))}")
+        from experiments.deals.studies.catalogue import STUDIES
+
+        raise SettingsError(
+            f"no experiment {name!r}; known: {', '.join(sorted(known))}; studies: "
+            f"{', '.join(sorted([*STUDIES, COUNTERFACTUAL]))}"
+        )
     return known[name]

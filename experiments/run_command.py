@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from actors.errors import SettingsError
-from experiments.registry import find
+from experiments.registry import COUNTERFACTUAL, find
 from experiments.settings import RunSettings, checked, load_pool, override
 
 if TYPE_CHECKING:
     from experiments.deals.studies.study import StudySettings
     from experiments.record import RunFolder
-
-COUNTERFACTUAL = "deals-counterfactual"
-"""Not a run of its own: it lives a recorded one again."""
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
@@ -149,12 +146,20 @@ def _settings(options: argparse.Namespace, weight: float | None) -> RunSettings:
         override(values, f"pool.settings.mechanism.quality_weight={weight}")
     for assignment in options.assignments:
         override(values, assignment)
-    return checked(values, f"run {experiment.name}")
+    settings = checked(values, f"run {experiment.name}")
+    for flag, kind in (("rate", "poisson"), ("trace", "trace")):
+        if getattr(options, flag) is not None and settings.arrivals.kind != kind:
+            raise SettingsError(f"--{flag} is of --arrivals {kind}; here it is {settings.arrivals.kind}")
+    return settings
 
 
 def _arms(options: argparse.Namespace) -> list[RunSettings]:
     """The settings of each run that was asked for: one for each V."""
     weights = options.quality_weight or find(options.experiment).weights
+    if len(set(weights)) < len(weights):
+        raise SettingsError(
+            f"--quality-weight names one V twice: {' '.join(f'{each:g}' for each in weights)}"
+        )
     return [_settings(options, weight) for weight in weights] if weights else [_settings(options, None)]
 
 
@@ -226,6 +231,11 @@ def _counterfactual(options: argparse.Namespace, console: Console) -> int:
     if options.run is None:
         console.print(f"name the run to replay: run {COUNTERFACTUAL} RUN (see `list`)", style="red")
         return 2
+    if given := _given(options, set(vars(options)) - {"run", "assignments"}):
+        console.print(
+            f"{COUNTERFACTUAL} has the settings of its run under --set; leave out {given}", style="red"
+        )
+        return 2
     for grid in counterfactual(old_run(options.run, options.runs_dir), options.assignments):
         console.print(grid.rich())
     return 0
@@ -240,6 +250,7 @@ def _study(options: argparse.Namespace) -> Callable[[Console], int] | None:
     """What runs or resumes a study; None where the command is about a run. Raises SettingsError for flags that it
     would have to ignore."""
     from experiments.deals.studies.catalogue import STUDIES
+    from experiments.deals.studies.checks import check_study
     from experiments.deals.studies.command import run_study
     from experiments.deals.studies.study import StudyFolder, is_study
 
@@ -250,6 +261,7 @@ def _study(options: argparse.Namespace) -> Callable[[Console], int] | None:
         if given := _given(options, set(vars(options)) - {"jobs"}):
             raise SettingsError(f"--resume goes on with the study's own settings; leave out {given}")
         folder = StudyFolder(path)
+        _check_jobs(options.jobs, folder.settings().backend)
     elif options.experiment in STUDIES:
         if given := _given(options, RUN_FLAGS):
             raise SettingsError(
@@ -257,7 +269,8 @@ def _study(options: argparse.Namespace) -> Callable[[Console], int] | None:
                 f"with --set"
             )
         settings = _asked(options)
-        STUDIES[settings.study].cells(settings)  # what cannot be run leaves no folder
+        _check_jobs(options.jobs, settings.backend)
+        check_study(STUDIES[settings.study], settings)  # what cannot be run leaves no folder
         folder = StudyFolder.create(options.runs_dir, settings)
     else:
         return None
@@ -267,6 +280,13 @@ def _study(options: argparse.Namespace) -> Callable[[Console], int] | None:
         return 0
 
     return run
+
+
+def _check_jobs(jobs: int | None, backend: str) -> None:
+    if jobs is not None and jobs < 1:
+        raise SettingsError(f"--jobs must be at least 1, not {jobs}")
+    if jobs not in {None, 1} and backend == "vllm":
+        raise SettingsError("cells on real engines run one after the other; leave out --jobs")
 
 
 def _asked(options: argparse.Namespace) -> "StudySettings":

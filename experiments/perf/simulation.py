@@ -17,6 +17,7 @@ from actors.cluster.plan import AgentPlan, Plan
 from actors.cluster.simulation import Simulation
 from actors.cluster.topology import TopologySettings
 from actors.config import AgentSettings, ExecutorSettings, MemorySettings
+from actors.errors import SettingsError
 from actors.messages import SetPhase
 from actors.routing.quality import Counts
 from actors.task import AgentId, Task, TaskId, TaskType
@@ -45,6 +46,9 @@ class Passed:
 
 
 def main(console: Console, agents: int, tasks: int) -> int:
+    """Raises SettingsError for sizes that are no benchmark."""
+    if agents <= DEGREE or tasks < 1:
+        raise SettingsError(f"perf simulation: --agents must be above {DEGREE}, --tasks at least 1")
     gc.disable()  # agents and messages make no cycles: looking for some takes a fifth of the time and finds none
     try:
         small = [run(100, min(tasks, 10_000)) for _ in range(3)]
@@ -102,7 +106,7 @@ def run(agents: int, tasks: int, console: Console | None = None) -> Passed:
         for ended in simulation.run(until_s=at_s if made < tasks else np.inf):
             finished += 1
             forwards += ended.outcome.task.forwards
-            if console is not None and finished % (tasks // 10) == 0:
+            if console is not None and finished % max(1, tasks // 10) == 0:
                 console.print(".", end="")
     peak_gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     return Passed(

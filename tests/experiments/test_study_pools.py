@@ -85,7 +85,7 @@ def test_backends_are_told_by_their_agents_and_never_mixed() -> None:
         (["deals-vsweep", "--backend", "replay", "--runtime", "ray"], "under virtual time"),
         (["deals-vsweep", "--backend", "vllm", "--runtime", "simulation"], "real time"),
         (["deals-arrivals", "--backend", "vllm"], "give it with --rate"),
-        (["deals-throughput", "--rate", "-1"], "above 0"),
+        (["deals-arrivals", "--rate", "-1"], "above 0"),
         (["deals-vsweep", "--pool", "nothing.yaml"], "no pool file nothing.yaml"),
     ],
 )

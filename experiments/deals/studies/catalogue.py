@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from actors.errors import SettingsError
 from experiments.deals.studies import accuracy, arrivals, router, throughput, topologies
 from experiments.deals.studies.study import Study
 
@@ -17,3 +18,10 @@ STUDIES: Mapping[str, Study] = {
         router.ROUTER,
     )
 }
+
+
+def study_named(name: str) -> Study:
+    """Raises SettingsError listing the known names."""
+    if name not in STUDIES:
+        raise SettingsError(f"no study {name!r}; known: {', '.join(STUDIES)}")
+    return STUDIES[name]

@@ -67,8 +67,7 @@ def run_cell(cell: Cell) -> Figures:
     settings = cell.settings()
     if settings.runtime != "simulation":
         raise SettingsError(f"arm {cell.arm.name!r}: a cell in memory needs runtime simulation")
-    seed = settings.seed if settings.dataset.name == "families" else 0  # others are the same for all seeds
-    data_set = _data(settings.dataset.model_dump_json(), settings.warmup, settings.test, seed)
+    data_set = data_of(settings)
     if cell.arm.knows_rates:
         settings = settings.model_copy(update={"warmup": 0})
     stream = build_stream(data_set, settings)
@@ -154,6 +153,12 @@ def _knowing(plan: Plan, rates_AT: Floats | None) -> dict[AgentId, Learned]:
         )
         known[agent.agent] = Learned(counts=counts)
     return known
+
+
+def data_of(settings: RunSettings) -> DataSet:
+    """The rows of a cell, read once a process. Raises DataSetError."""
+    seed = settings.seed if settings.dataset.name == "families" else 0  # others are the same for all seeds
+    return _data(settings.dataset.model_dump_json(), settings.warmup, settings.test, seed)
 
 
 @lru_cache(maxsize=8)

@@ -4,8 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import ValidationError
+
 from actors.errors import SettingsError
-from experiments.settings import PoolSettings, checked, load_pool
+from experiments.settings import PoolAgent, PoolSettings, checked, load_pool
+from serving.simulated import SimulatedOptions
 
 FOLDER = Path(__file__).parents[1] / "pools"
 StudyBackend = Literal["replay", "simulated", "vllm"]
@@ -13,6 +16,7 @@ StudyBackend = Literal["replay", "simulated", "vllm"]
 VIRTUAL: Mapping[str, StudyBackend] = {"replay": "replay", "simulated": "simulated"}
 FORWARD_RATE = 0.3
 """Share of AgentNet's router calls that forward, where no model is there to decide."""
+_TIMES = frozenset({"service_s", "service_s_by_purpose", "slowdown_exponent"})
 _CALLS: Mapping[str, tuple[str, ...]] = {
     "direct": ("direct",),
     "deliberate": ("action", "thought", "execute", "answer"),
@@ -67,17 +71,26 @@ def capacity_per_s(raw: Mapping[str, Any]) -> float:
     checked_pool = _checked(raw)
     total = 0.0
     for agent in checked_pool.agents:
-        options = agent.backend.options
-        by_purpose, mean_s = options.get("service_s_by_purpose", {}), options.get("service_s", 0.0)
+        options = _options(agent, checked_pool.name)
         task_s = sum(
-            by_purpose.get(purpose, mean_s) for purpose in _CALLS[checked_pool.settings.executor.kind]
+            options.service_s_by_purpose.get(purpose, options.service_s)
+            for purpose in _CALLS[checked_pool.settings.executor.kind]
         )
         if not task_s:
             raise SettingsError(
                 f"agent {agent.name!r} of pool {checked_pool.name!r} takes no time: set service_s"
             )
-        total += agent.slots ** (1 - options.get("slowdown_exponent", 0.0)) / task_s
+        total += agent.slots ** (1 - options.slowdown_exponent) / task_s
     return total
+
+
+def _options(agent: PoolAgent, pool_name: str) -> SimulatedOptions:
+    times = {key: value for key, value in agent.backend.options.items() if key in _TIMES}
+    try:
+        return SimulatedOptions.model_validate(times)
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise SettingsError(f"agent {agent.name!r} of pool {pool_name!r}: {wrong}") from None
 
 
 def _checked(raw: Mapping[str, Any]) -> PoolSettings:

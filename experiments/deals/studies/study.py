@@ -29,8 +29,9 @@ class StudySettings(Settings):
     backend: StudyBackend
     seeds: int = Field(ge=1)
     first_seed: int = Field(default=1, ge=0)
-    warmup: int = Field(ge=0)
-    test: int = Field(ge=1)
+    warmup: int = Field(default=0, ge=0)
+    test: int = Field(default=1, ge=1)
+    """Tasks of each cell, unless the study has sizes of its own."""
     data_dir: Path | None = None
     half: Half = "all"
     changes: tuple[str, ...] = ()
@@ -56,17 +57,29 @@ class Done:
     seed: int
     figures: Figures
 
+    @property
+    def key(self) -> str:
+        """As its cell's."""
+        return f"{self.point}|{self.arm}|{self.seed}"
+
     def number(self, name: str) -> float:
-        """A figure that is one number."""
-        value = self.figures[name]
-        assert isinstance(value, int | float), f"{name} of {self.arm} is {value!r}"
+        """A figure that is one number. Raises SettingsError where it has none."""
+        value = self.figures.get(name)
+        if not isinstance(value, int | float):
+            raise self._lacks(name)
         return float(value)
 
     def numbers(self, name: str) -> list[float]:
-        """A figure that is several."""
-        value = self.figures[name]
-        assert isinstance(value, list), f"{name} of {self.arm} is {value!r}"
+        """A figure that is several. Raises SettingsError where it has none."""
+        value = self.figures.get(name)
+        if not isinstance(value, list):
+            raise self._lacks(name)
         return value
+
+    def _lacks(self, name: str) -> SettingsError:
+        return SettingsError(
+            f"cell {self.key!r} has no figure {name!r}: take its line out of cells.jsonl and go on with run --resume"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +102,8 @@ class Study:
     summary: str
     """One line, for `list`."""
     defaults: Mapping[StudyBackend, Mapping[str, int]]
-    """Seeds, warmup and test for each backend that it runs on; the first is the default."""
+    """Seeds, warmup and test for each backend that it runs on; the first is the default. Without warmup and test the
+    points have sizes of their own."""
     pools: Mapping[StudyBackend, tuple[str, ...]]
     """Shipped pools that it runs on unless given others."""
     cells: Callable[[StudySettings], list[Cell]]
@@ -97,7 +111,7 @@ class Study:
     half: Half = "report"
     """Which recorded rows it runs on unless asked otherwise: settings of our router were chosen on some of them."""
     most_pools: int = 1
-    """How many pools may be given; each is a point of the grid."""
+    """How many pools may be given; each is a point of the grid, by its name."""
 
     def settings_of(self, folder: "StudyFolder") -> StudySettings:
         """As the folder has them, with the study's own pools where it kept none."""
@@ -147,9 +161,12 @@ class StudyFolder:
             ) from error
 
     def machine(self) -> dict[str, Any]:
-        """What it ran on."""
-        found: dict[str, Any] = json.loads((self.path / "machine.json").read_text())
-        return found
+        """What it ran on; empty where that was lost."""
+        try:
+            found = json.loads((self.path / "machine.json").read_text())
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
 
     def add(self, done: Done) -> None:
         """On disk when this returns."""
@@ -164,15 +181,17 @@ class StudyFolder:
             os.fsync(file.fileno())
 
     def done(self) -> list[Done]:
-        """Finished cells; a line that a crash cut short is left out, and its cell run again."""
+        """Finished cells, each once; a line that is damaged is left out, and its cell run again."""
         path = self.path / "cells.jsonl"
-        found = []
-        for line in path.read_text().splitlines() if path.exists() else ():
+        found: dict[str, Done] = {}
+        for line in path.read_bytes().splitlines() if path.exists() else ():
             try:
-                found.append(Done(**json.loads(line)))
+                done = Done(**json.loads(line))
             except (ValueError, TypeError):
                 continue
-        return found
+            if isinstance(done.figures, dict) and done.figures:
+                found.setdefault(done.key, done)  # twice, it would count as two seeds
+        return list(found.values())
 
 
 INTERVALS = (
@@ -194,7 +213,7 @@ def backend_label(settings: StudySettings, machine: Mapping[str, Any], *, short:
     agents = [agent["backend"] for raw in settings.pools for agent in raw["agents"]]
     kinds = Counter(agent["kind"] for agent in agents)
     models = ", ".join(dict.fromkeys(agent.get("model", "") for agent in agents))
-    place = ", ".join(machine["gpus"]) if machine.get("gpus") else "CPU"
+    place = ", ".join(machine["gpus"]) if machine.get("gpus") else "CPU" if machine else "an unknown machine"
     names = {"vllm_engine": f"vLLM on {place}", "openai_http": "OpenAI-compatible servers"}
     made_by = " and ".join(names.get(kind, kind) for kind in kinds)
     return made_by if short else f"{made_by}, runtime {settings.runtime} ({models})"
@@ -206,15 +225,16 @@ def write_study_report(folder: StudyFolder, study: "Study") -> tuple[Path, Study
     found = _scoped(study.report(settings, done), settings)
     where = folder.path / "report"
     where.mkdir(exist_ok=True)
-    missing = len(study.cells(settings)) - len(done)
+    cells = study.cells(settings)
+    missing = len({cell.key for cell in cells} - {each.key for each in done})
+    found = replace(found, notes=[*what_was_run(settings), *sizes(cells), *found.notes])
 
     def labelled(plot: LinePlot) -> LinePlot:
         return replace(plot, title=f"{plot.title} ({backend_label(settings, folder.machine(), short=True)})")
 
     parts = [
         f"# {study.name}: {study.summary}",
-        f"Backend: {backend_label(settings, folder.machine())}. {settings.seeds} seeds from {settings.first_seed} on, "
-        f"{settings.warmup} warm-up and {settings.test} test tasks each. {INTERVALS}",
+        f"Backend: {backend_label(settings, folder.machine())}. Seeds from {settings.first_seed} on. {INTERVALS}",
         *([f"> **unfinished: {missing} cells are missing**"] if missing > 0 else []),
         *(f"- {note}" for note in found.notes),
         *(grid.markdown() for grid in (*found.grids, *found.details)),
@@ -223,6 +243,40 @@ def write_study_report(folder: StudyFolder, study: "Study") -> tuple[Path, Study
     path = where / "report.md"
     path.write_text("\n\n".join(part.strip() for part in parts) + "\n")
     return path, found
+
+
+def what_was_run(settings: StudySettings) -> list[str]:
+    """The data, the pools, and what was changed in every row."""
+    data = DATA[settings.backend] if settings.dataset is None else settings.dataset
+    options = [f"{key} {value}" for key, value in data.items() if key != "name"]
+    rows = {"all": "all rows", "tune": "the tuning rows only (half tune)"}.get(
+        settings.half, "tested on rows outside of the tuning half (half report)"
+    )
+    said = [
+        f"Data set {', '.join([data['name'], *options])}: {rows}. Pools: "
+        f"{', '.join(raw['name'] for raw in settings.pools)}."
+    ]
+    if settings.changes:
+        said.append(
+            f"Changed in every row (--set): {', '.join(f'`{change}`' for change in settings.changes)}."
+        )
+    return said
+
+
+def sizes(cells: Sequence[Cell]) -> list[str]:
+    """How many seeds and tasks each point really has; one line for all points that are alike."""
+    seeds: Counter[tuple[str, str]] = Counter((cell.point, cell.arm.name) for cell in cells)
+    of_point: dict[str, set[str]] = {}
+    for cell in cells:
+        warmup = 0 if cell.arm.knows_rates else cell.values["warmup"]
+        tasks = f"{warmup} warm-up and {cell.values['test']} test tasks"
+        of_point.setdefault(cell.point, set()).add(f"{seeds[cell.point, cell.arm.name]} seeds of {tasks}")
+    alike: dict[str, list[str]] = {}
+    for point, found in of_point.items():
+        alike.setdefault(" or ".join(sorted(found)), []).append(point)
+    if len(alike) == 1:
+        return [f"Each row: {size}." for size in alike]
+    return [f"Each row of {'; '.join(points)}: {size}." for size, points in alike.items()]
 
 
 def _scoped(found: StudyReport, settings: StudySettings) -> StudyReport:
