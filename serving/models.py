@@ -73,7 +73,7 @@ def _smollm2_file(package: Path) -> Path:
 
 SPECIALISTS = ("logic", "letters", "counting", "symbols", "broad")
 """Small models of our own (see `experiments.specialists`), shipped beside this file."""
-SPECIALISTS_EDITION = "1"
+SPECIALISTS_EDITION = "2"
 
 
 def shipped_specialist(name: str) -> Path:

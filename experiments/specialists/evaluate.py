@@ -25,7 +25,8 @@ from experiments.specialists.catalogue import EVALUATION_ROWS, FAMILIES_OF_POOL,
 from experiments.stats import Proportion
 from serving.api import Backend, BackendSpec, Request, Sampling
 from serving.build import build_backend
-from serving.models import shipped_specialist
+from serving.errors import UnknownModelError
+from serving.models import check_name, shipped_specialist
 
 COMMAND = "python -m experiments.specialists.evaluate"
 EXECUTOR = ExecutorSettings(kind="direct", max_tokens=48)
@@ -109,6 +110,11 @@ def main() -> None:
     options = parser.parse_args()
     if not 1 <= options.rows <= EVALUATION_ROWS:
         parser.error(f"--rows {options.rows}: training left {EVALUATION_ROWS} problems of a family aside")
+    try:
+        for name in options.also:
+            check_name(name)
+    except UnknownModelError as error:
+        parser.error(f"--also: {error}")
     console = Console(stderr=True)
     sets = sets_of(options.rows, options.difficulty, options.data_dir, console)
     table = []

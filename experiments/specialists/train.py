@@ -25,6 +25,7 @@ from experiments.datasets.families.family import Puzzle
 from experiments.specialists.catalogue import (
     BEGINNING,
     EASY,
+    EVALUATION_ROWS,
     SPECIALISTS,
     USUAL,
     Specialist,
@@ -147,7 +148,7 @@ def train(specialist: Specialist, seed: int, steps: int, report_every: int = 100
     model = make_model(tokenizer)
     optimisers = optimisers_of(model)
     stages = [
-        {name: training_puzzles(name, seed, difficulties) for name in specialist.shares}
+        {name: training_puzzles(name, seed, difficulties, specialist.runs) for name in specialist.shares}
         for difficulties in (EASY, USUAL)
     ]
     chance = Random(seed)
@@ -185,6 +186,11 @@ def save(folder: Path, ended: dict[str, Any], specialist: Specialist, seed: int,
     made = {
         "command": f"python -m experiments.specialists.train {specialist.name} --seed {seed} --steps {steps}",
         "shares": dict(specialist.shares),
+        "left_out": {
+            "evaluation_rows": EVALUATION_ROWS,
+            "run_seeds": specialist.runs.seeds,
+            "run_rows": specialist.runs.rows,
+        },
         "parameters": parameters,
         "batch": specialist.batch,
         "steps": steps,

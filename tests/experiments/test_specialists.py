@@ -12,9 +12,9 @@ from experiments.datasets.families.catalogue import load_families
 from experiments.settings import checked, load_pool
 from experiments.specialists.catalogue import (
     EASY,
-    FAMILIES_OF_POOL,
     SPECIALISTS,
     USUAL,
+    Specialist,
     fresh_rows,
     training_puzzles,
 )
@@ -38,6 +38,8 @@ def test_every_specialist_is_shipped_small_with_its_story() -> None:
         assert made["shares"] == dict(specialist.shares)
         assert made["command"].startswith(f"python -m experiments.specialists.train {name} ")
         assert made["seed"] == 1
+        runs = specialist.runs
+        assert (made["left_out"]["run_seeds"], made["left_out"]["run_rows"]) == (runs.seeds, runs.rows)
         assert set(specialist.shares) <= set(made["accuracy"])
 
 
@@ -46,21 +48,26 @@ def _rest(weights: object, key: str) -> int:
     return shape[1] if len(shape) > 1 else 1  # type: ignore[no-any-return]
 
 
-def test_training_sees_no_problem_that_a_run_or_the_evaluation_may_ask() -> None:
+@pytest.mark.parametrize("specialist", SPECIALISTS.values(), ids=SPECIALISTS)
+def test_training_sees_no_problem_that_the_evaluation_or_its_runs_may_ask(specialist: Specialist) -> None:
     asked = {
         row.problem
         for difficulty in (1, 2)
-        for name in FAMILIES_OF_POOL
+        for name in specialist.shares
         for row in fresh_rows(name, 400, difficulty)
     }
-    for seed in (1, 2, 20):
+    for seed in (1, 2, specialist.runs.seeds):
         for difficulty in (1, 2):
-            asked.update(row.problem for row in load_families(seed, 200, difficulty).rows)
-    for name in FAMILIES_OF_POOL:
+            rows = load_families(seed, specialist.runs.rows, difficulty).rows
+            asked.update(row.problem for row in rows)
+    for name in specialist.shares:
         for difficulties in (EASY, USUAL):
-            seen = {puzzle.problem for puzzle in islice(training_puzzles(name, 1, difficulties), 2000)}
-            assert not seen & asked
-    # Without the exclusion they would meet: another seed's problems of a small family have been seen.
+            puzzles = training_puzzles(name, 1, difficulties, specialist.runs)
+            assert not {puzzle.problem for puzzle in islice(puzzles, 2000)} & asked
+
+
+def test_without_the_exclusion_training_would_see_them() -> None:
+    """Another seed's problems of a small family have been seen."""
     others = {
         row.problem for row in load_families(999, 200, 1).rows if row.task_type == "boolean_expressions"
     }
