@@ -182,7 +182,7 @@ def gains(done: Sequence[Done]) -> Grid:
         title="our router above the paper's rule at equal heaviest share",
         header=("ours", "above", "at heaviest %", "points of accuracy", "tasks/min", "paired seeds"),
         rows=tuple(rows),
-        note=f"{NOTHING}: our frontier over V has no point at that share",
+        note=f"intervals: bootstrap over the paired seeds; {NOTHING}: our frontier over V has no point at that share",
     )
 
 
