@@ -5,6 +5,7 @@ import json
 import os
 from collections import Counter
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,7 @@ from experiments.deals.studies.catalogue import STUDIES
 from experiments.deals.studies.cells import Cell, run_cell
 from experiments.deals.studies.command import RATED, run_study, show_study, study_settings
 from experiments.deals.studies.pools import agent_names, pool, repeated, routing_by_chance
+from experiments.deals.studies.router import ESTIMATED, FRONTIER, gains
 from experiments.deals.studies.running import run_cells
 from experiments.deals.studies.study import (
     Done,
@@ -302,6 +304,28 @@ def test_no_cap_is_never_printed_below_even_shares() -> None:
     table = arm_table("t", made_up("DEALS V=0", 7, **FIGURES, **known), "DEALS V=0")
     even, uncapped = (row[table.header.index("bound %")] for row in table.rows[-2:])
     assert even == uncapped
+
+
+def test_gains_are_read_off_our_frontier_at_the_share_of_the_other_arm() -> None:
+    def cells(arm: str, share: float, accuracy: float, p95_s: float) -> list[Done]:
+        changed = {"heaviest_share": share, "accuracy": accuracy, "latency_p95_s": p95_s}
+        return [replace(each, point=ESTIMATED) for each in made_up(arm, 5, **(FIGURES | changed))]
+
+    frontier = zip(
+        FRONTIER, (0.40, 0.44, 0.48, 0.52), (0.60, 0.64, 0.66, 0.67), (10, 20, 30, 40), strict=True
+    )
+    ours = [cells(router(weight=weight).name, *figures) for weight, *figures in frontier]
+    done = [
+        *chain.from_iterable(ours),
+        *cells("DEALS V=20", 0.42, 0.60, 21),
+        *cells("DEALS V=40", 0.60, 0.7, 9),
+    ]
+    below, beyond = (dict(zip(gains(done).header, row, strict=True)) for row in gains(done).rows)
+    assert (below["above"], beyond["above"]) == ("DEALS V=20", "DEALS V=40")
+    assert below["points of accuracy"] == "+2.00 [+2.00, +2.00]", "62 % half way between 60 and 64"
+    assert below["p95 s"] == "-6.00 [-6.00, -6.00]"
+    assert below["points of true rate"] == "–", "which is not known of these cells"
+    assert beyond["points of accuracy"] == "–", "our frontier ends before 60 %"
 
 
 def test_a_terminal_shows_less_than_the_report() -> None:

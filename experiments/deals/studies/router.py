@@ -23,6 +23,14 @@ FRONTIER = (10, *WEIGHTS)
 """V of our router: at 10 its heaviest share is below the paper's rule at 20."""
 TRUE, ESTIMATED = "true rates", "estimated rates"
 ABLATION_SEEDS = 20
+GAINS = {
+    "points of accuracy": ("accuracy", 100.0),
+    "points of true rate": ("routed_accuracy", 100.0),
+    "tasks/min": ("throughput_per_min", 1.0),
+    "latency s": ("latency_s", 1.0),
+    "p95 s": ("latency_p95_s", 1.0),
+}
+"""Column -> the figure of a cell that is compared, and its factor."""
 PARTS: dict[str, dict[str, object]] = {
     "without pull": {"pull": False},
     "routes on arrival too": {"route_on_arrival": True},
@@ -169,30 +177,18 @@ def gains(done: Sequence[Done]) -> Grid:
             if len(ours) < 2 or not seeds or _is_online(arm) > online:
                 continue
             compared = [*ours, theirs]
-            accuracy_gain, routed_gain, rate_gain = (
+            gained = [
                 _gain([_points(each, seeds, value, scale) for each in compared])
                 if all(value in cell.figures for each in compared for cell in each)
                 else NOTHING
-                for value, scale in (
-                    ("accuracy", 100.0),
-                    ("routed_accuracy", 100.0),
-                    ("throughput_per_min", 1.0),
-                )
-            )
+                for value, scale in GAINS.values()
+            ]
             share = percent([cell.number("heaviest_share") for cell in theirs if cell.seed in seeds])
             which = "verdicts count" if online else "frozen"
-            rows.append((which, arm.name, share, accuracy_gain, routed_gain, rate_gain, f"{len(seeds)}"))
+            rows.append((which, arm.name, share, *gained, f"{len(seeds)}"))
     return Grid(
         title="our router above the paper's rule at equal heaviest share",
-        header=(
-            "ours",
-            "above",
-            "at heaviest %",
-            "points of accuracy",
-            "points of true rate",
-            "tasks/min",
-            "paired seeds",
-        ),
+        header=("ours", "above", "at heaviest %", *GAINS, "paired seeds"),
         rows=tuple(rows),
         note="true rate: of the (agent, type) pairs that tasks were routed to, free of the questions' luck; "
         f"intervals: bootstrap over the paired seeds; {NOTHING}: our frontier over V has no point at that share",
