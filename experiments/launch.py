@@ -74,7 +74,12 @@ def execute(folder: RunFolder, console: Console, *arms: RunFolder) -> None:
             for each in (folder, *arms):
                 run_simulated(each, console)
         else:
-            asyncio.run(_execute(folder, console, arms))
+            # A shell starts what it puts into the background with SIGINT ignored, and asyncio leaves that so.
+            before = signal.signal(signal.SIGINT, signal.default_int_handler)
+            try:
+                asyncio.run(_execute(folder, console, arms))
+            finally:
+                signal.signal(signal.SIGINT, before)
 
 
 async def _execute(folder: RunFolder, console: Console, arms: Sequence[RunFolder]) -> None:

@@ -118,12 +118,13 @@ def test_a_finished_run_starts_nothing_again(
     assert "ended already" in capsys.readouterr().out
 
 
-def start_slow(runs_dir: Path) -> subprocess.Popen[bytes]:
+def start_slow(runs_dir: Path, *started_by: str) -> subprocess.Popen[bytes]:
     """A run that takes about half a minute, in a process of its own."""
     command = [sys.executable, "-m", "experiments", "run", "deals", "--pool", POOL, "--runtime", "local"]
     command += ["--runs-dir", str(runs_dir), "--warmup", "36", "--test", "36"]
     for agent in range(3):
         command += ["--set", f"pool.agents.{agent}.backend.options.service_s=0.4"]
+    command = [*started_by, *command]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline_s = time.monotonic() + 60
     while time.monotonic() < deadline_s and process.poll() is None:
@@ -132,6 +133,12 @@ def start_slow(runs_dir: Path) -> subprocess.Popen[bytes]:
         time.sleep(0.1)
     process.kill()
     raise AssertionError("the run wrote no result within a minute")
+
+
+def test_a_run_in_the_background_of_a_shell_can_be_ended(tmp_path: Path) -> None:
+    process = start_slow(tmp_path, "sh", "-c", """trap '' INT; exec "$@" """, "sh")
+    os.kill(process.pid, signal.SIGTERM)
+    assert process.wait(timeout=10) == 130
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda how: how.name)
